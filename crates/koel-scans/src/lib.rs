@@ -9,7 +9,8 @@
 //! nodes of a glTF file can show a mesh many times, up to a limit ([`parse_gltf`]).
 //!
 //! [`read()`] tells the format and returns a [`Scan`]: a [`Mesh`], or a [`PointCloud`] with or
-//! without normals. [`Bounds`] are the box around its points, and a [`Grid`] the voxels around that.
+//! without normals. [`Bounds`] are the box around its points, and a [`Grid`] the voxels around the
+//! box.
 //!
 //! ```
 //! let text = b"v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 3 2\nf 1 2 4\nf 1 4 3\nf 2 3 4\n";

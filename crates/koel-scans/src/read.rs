@@ -69,8 +69,8 @@ pub fn parse(bytes: &[u8], extension: Option<&str>) -> Result<Scan, ParseError> 
 ///
 /// Cartesian coordinates are read, or else spherical ones are converted, and each scan is moved by
 /// its pose. Fields named normalX, normalY and normalZ of an extension are normals, if all scans
-/// have them. Points without a position are dropped and [noted](crate::ReadReport::notes), as are other
-/// fields and images. The unit is the metre. Needs the feature `e57`. There may be at most 16
+/// have them. Points without a position are dropped and [noted](crate::ReadReport::notes), as are
+/// other fields and images. The unit is the metre. Needs the feature `e57`. There may be at most 16
 /// points per byte of the file. Time is linear in the file's size.
 ///
 /// # Errors

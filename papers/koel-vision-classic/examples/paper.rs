@@ -2,10 +2,10 @@
 //! noise, and hashing against binary search (the comparison of Alcantara et al. 2009, Table 1).
 //! The levels have scales of 0.7 to 1.4, so only these sizes are searched.
 //!
-//! `cargo run --release -p koel-vision --example paper -- FIRST_SEED PAIRS PHOTOGRAPH...`
-use koel_vision::paper::{Features, Lookup, PaperOptions, Partition, Weights, match_images};
+//! `cargo run --release -p koel-vision-classic --example paper -- FIRST_SEED PAIRS PHOTOGRAPH...`
 use koel_vision::synthetic::{Level, pair};
-use koel_vision::{Freedom, Grey, read};
+use koel_vision::{Features, Freedom, Grey, read};
+use koel_vision_classic::{Lookup, PaperOptions, Partition, Weights, match_images};
 use std::error::Error;
 use std::path::Path;
 use std::process::ExitCode;

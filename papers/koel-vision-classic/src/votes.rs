@@ -4,35 +4,17 @@
 //! The matrix of votes is counted and reduced on the device. A GPU gives each scene basis a block
 //! of threads, which share its points and the entries of their cells; a CPU gives it one thread, as
 //! the paper does.
-use super::basis::PointBasis;
-use super::cells::{Cells, DeviceCells};
-use super::lists::{DeviceBases, DeviceKeys, Lists, Numbers};
-use super::matrix::{Candidate, Chance, Matrix};
-use super::{PaperOptions, Point};
+use crate::basis::{Point, PointBasis};
+use crate::cells::{Cells, DeviceCells};
+use crate::lists::{DeviceBases, DeviceKeys, Lists, Numbers};
+use crate::matrix::{Candidate, Chance, Matrix};
+use crate::options::PaperOptions;
 use koel::primitives::sum;
 use koel::{Buffer, Stream};
 use koel_vision_kernels::paper::{
     ListsIn, VOTE, vision_paper_vote, vision_paper_vote_hashed, vision_paper_vote_searched,
 };
 use std::time::Instant;
-
-/// Weights of votes: the lecture's three observations about noise. Without any, each vote counts 1.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[non_exhaustive]
-pub struct Weights {
-    /// The longer the basis, the less an error of its points matters.
-    pub by_length: bool,
-    /// The closer a point is to the basis, the less errors of the basis matter.
-    pub by_distance: bool,
-    /// A cell with many entries carries little information.
-    pub by_density: bool,
-}
-
-koel::option_setters! { Weights:
-    by_length by with_by_length: bool;
-    by_distance by with_by_distance: bool;
-    by_density by with_by_density: bool;
-}
 
 /// Pair of bases.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -50,7 +32,7 @@ pub struct Hypothesis {
 
 /// Votes of scene bases.
 #[derive(Default)]
-pub(super) struct Counted {
+pub(crate) struct Counted {
     /// Pairs of bases with the most votes.
     pub hypotheses: Vec<Hypothesis>,
     /// Number of lookups.
@@ -65,7 +47,7 @@ const MATRIX: usize = 1 << 24;
 const DENSITIES: usize = 1 << 12;
 
 /// Votes for a model's bases, and memory for counting them.
-pub(super) struct Ballot<'a> {
+pub(crate) struct Ballot<'a> {
     stream: &'a Stream,
     options: &'a PaperOptions,
     cells: DeviceCells,
@@ -79,7 +61,7 @@ pub(super) struct Ballot<'a> {
 }
 impl<'a> Ballot<'a> {
     /// Enters a model.
-    pub(super) fn new(
+    pub(crate) fn new(
         stream: &'a Stream,
         points: &[Point],
         bases: &[PointBasis],
@@ -99,11 +81,11 @@ impl<'a> Ballot<'a> {
         Ok(Ballot { stream, options, cells, lists, shares, used, density })
     }
     /// Returns the number of the model's entries.
-    pub(super) fn entries(&self) -> usize {
+    pub(crate) fn entries(&self) -> usize {
         self.lists.entries
     }
     /// Returns the number of cells that have entries.
-    pub(super) fn cells(&self) -> usize {
+    pub(crate) fn cells(&self) -> usize {
         self.lists.table.report().pairs
     }
 
@@ -118,7 +100,7 @@ impl<'a> Ballot<'a> {
     ///
     /// Runs on the device, for as many bases at a time as fit into a matrix of 64 MiB: 9 launches
     /// and those of the table's lookup. Reads back 4 bytes per basis and 12 per candidate.
-    pub(super) fn count(
+    pub(crate) fn count(
         &self,
         scene: &[Point],
         bases: &[PointBasis],
@@ -179,7 +161,7 @@ impl<'a> Ballot<'a> {
     }
     /// Looks up the keys of scene bases `runs` times, at least once, without votes: returns the
     /// number of entries of each, and the seconds of each run.
-    pub(super) fn look_up(
+    pub(crate) fn look_up(
         &self,
         scene: &[Point],
         bases: &[PointBasis],
@@ -247,10 +229,12 @@ impl<'a> Ballot<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Freedom;
-    use crate::paper::{Bases, BasisRules, Lookup, Partition, entries};
-    use crate::random::Random;
+    use crate::basis::BasisRules;
+    use crate::options::{Lookup, Partition, Weights};
+    use crate::search::{Bases, entries};
     use koel::Device;
+    use koel_vision::Freedom;
+    use koel_vision::synthetic::Random;
 
     fn points(n: usize, random: &mut Random) -> Vec<Point> {
         (0..n).map(|_| (random.between(0.0, 200.0), random.between(0.0, 200.0))).collect()

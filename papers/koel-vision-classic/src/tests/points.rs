@@ -1,9 +1,9 @@
 //! The published method against the exhaustive oracle.
 use super::naive::naive;
-use crate::paper::{BasisRules, Lookup, PaperOptions, Partition, Point, Weights, find, look_up};
-use crate::random::Random;
-use crate::{Affine, Freedom};
+use crate::{BasisRules, Lookup, PaperOptions, Partition, Point, Weights, find, look_up};
 use koel::Device;
+use koel_vision::synthetic::Random;
+use koel_vision::{Affine, Freedom};
 use std::f32::consts::TAU;
 
 fn points(n: usize, size: f32, random: &mut Random) -> Vec<Point> {

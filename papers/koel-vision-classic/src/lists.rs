@@ -1,60 +1,31 @@
 //! Lists of the model's entries: a published multi-value table from cells to bases, built and
 //! looked up on the device.
-use super::basis::PointBasis;
-use super::cells::DeviceCells;
-use super::searched::Searched;
-use super::{PaperOptions, Point};
-use crate::affine::Affine;
-use crate::device::grid;
-use crate::fit::Freedom;
+use crate::basis::{Point, PointBasis};
+use crate::cells::DeviceCells;
+use crate::options::{Lookup, PaperOptions};
+use crate::searched::Searched;
 use koel::primitives::{compact_pairs, sort_pairs};
 use koel::{Buffer, Device, Error, Map, Stream, View};
 use koel_classic::{ListKind, ListTable, Options, SingleLevelMulti, SortedMulti, TwoLevelMulti};
+use koel_vision::{Affine, Freedom};
 use koel_vision_kernels::paper::{
     BASIS_WORDS, BasesIn, EntriesOut, vision_paper_cells, vision_paper_entries,
 };
 
-/// Lookup method for a cell's entries and, with [`PaperOptions::two_way_index`], for the number of
-/// a basis. Table 1 of the 2009 paper compares hashing with searching.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Lookup {
-    /// Hash tables: [`koel_classic::SingleLevelMulti`], and [`koel::Map`] for the numbers.
-    #[default]
-    Hash,
-    /// The same with the multi-value table of the 2009 paper, [`koel_classic::TwoLevelMulti`].
-    TwoLevel,
-    /// Binary search in sorted lists.
-    BinarySearch,
-    /// Nearest cell in a kd-tree of the cells that have entries, on the host; hash tables for the
-    /// numbers. The lecture's alternative to the table.
-    KdTree,
-    /// Comparison with every entry, on the host; hash tables for the numbers. Takes minutes with
-    /// the default options.
-    BruteForce,
-}
-impl std::str::FromStr for Lookup {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Lookup, String> {
-        match text {
-            "hash" => Ok(Lookup::Hash),
-            "two-level" => Ok(Lookup::TwoLevel),
-            "search" => Ok(Lookup::BinarySearch),
-            "kd-tree" => Ok(Lookup::KdTree),
-            "brute" => Ok(Lookup::BruteForce),
-            _ => Err("expected hash, two-level, search, kd-tree or brute".into()),
-        }
-    }
+/// Returns the number of blocks of 256 threads for `n` threads.
+pub(crate) fn grid(n: u32) -> u32 {
+    n.div_ceil(256)
 }
 
 /// Points and bases of an image in device memory.
-pub(super) struct DeviceBases {
+pub(crate) struct DeviceBases {
     points: Buffer<u32>,
     points_len: u32,
     bases: Buffer<u32>,
     bases_len: u32,
 }
 /// Cells of the points in the coordinates of the bases, in device memory.
-pub(super) struct DeviceKeys {
+pub(crate) struct DeviceKeys {
     /// For each basis and each point, one key or nine.
     pub keys: Buffer<u32>,
     /// Weight of the votes of each basis and point (floats).
@@ -66,7 +37,7 @@ pub(super) struct DeviceKeys {
 }
 impl DeviceBases {
     /// Uploads points and bases: 8 bytes per point and 48 per basis.
-    pub(super) fn upload(
+    pub(crate) fn upload(
         device: &Device,
         points: &[Point],
         bases: &[PointBasis],
@@ -85,7 +56,7 @@ impl DeviceBases {
     /// `around` adds those of the eight neighbouring cells.
     ///
     /// Errors: more keys than 32-bit indices can address.
-    pub(super) fn keys(
+    pub(crate) fn keys(
         &self,
         stream: &Stream,
         cells: &DeviceCells,
@@ -143,7 +114,7 @@ impl PointBasis {
 }
 
 /// Entries of a model.
-pub(super) struct Lists {
+pub(crate) struct Lists {
     /// Table from cells to ranges of the names.
     pub table: Box<dyn ListTable>,
     /// Numbers of the names, if names are not numbers.
@@ -155,7 +126,7 @@ pub(super) struct Lists {
 }
 /// Index from names of bases to their numbers: one direction of the paper's two-way index. The
 /// other is the host's list of bases.
-pub(super) enum Numbers {
+pub(crate) enum Numbers {
     /// Hash table.
     Hashed(Box<Map>),
     /// Names in ascending order, and their numbers.
@@ -180,7 +151,7 @@ impl Lists {
     /// basis as value. Reads back 4 bytes per basis.
     ///
     /// Errors: names of three points each that do not fit into 32 bits.
-    pub(super) fn build(
+    pub(crate) fn build(
         stream: &Stream,
         points: &[Point],
         bases: &[PointBasis],
@@ -242,7 +213,7 @@ impl Lists {
         })
     }
     /// Returns the names of the bases, list after list.
-    pub(super) fn names(&self) -> View<'_, u32> {
+    pub(crate) fn names(&self) -> View<'_, u32> {
         self.table.list()
     }
 }
@@ -278,7 +249,7 @@ fn names(points: usize, bases: &[PointBasis], options: &PaperOptions) -> koel::R
 }
 
 /// Allocates words that are 0.
-pub(super) fn zeros(stream: &Stream, n: usize) -> koel::Result<Buffer<u32>> {
+pub(crate) fn zeros(stream: &Stream, n: usize) -> koel::Result<Buffer<u32>> {
     let mut words = stream.device().alloc(n)?;
     words.view_mut().fill_bytes(0, stream)?;
     Ok(words)

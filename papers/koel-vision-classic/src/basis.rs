@@ -1,9 +1,10 @@
 //! Bases: two or three points that define a coordinate system.
-use super::Point;
-use crate::affine::Affine;
-use crate::fit::Freedom;
-use crate::random::Random;
+use koel_vision::synthetic::Random;
+use koel_vision::{Affine, Freedom};
 use std::collections::HashSet;
+
+/// Point of the plane.
+pub type Point = (f32, f32);
 
 /// Selection rules for bases. A basis that is too short magnifies errors; one that is too long
 /// leaves few cells.
@@ -32,14 +33,14 @@ koel::option_setters! { BasisRules:
 
 /// Indices of two points (the third repeats the second), or of three.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) struct PointBasis(pub [u32; 3]);
+pub(crate) struct PointBasis(pub [u32; 3]);
 
 /// Returns up to `most` distinct random bases. Triples run counter-clockwise, as maps keep that;
 /// with `one_order`, each set of points is one basis, which starts at its lowest index.
 ///
 /// Each basis is taken with its probability if the sets are few; otherwise a first point is drawn,
 /// then the others among the points at an allowed distance.
-pub(super) fn choose(
+pub(crate) fn choose(
     points: &[Point],
     freedom: Freedom,
     rules: &BasisRules,
@@ -102,11 +103,11 @@ pub(super) fn choose(
 
 impl PointBasis {
     /// Returns the index of the first point.
-    pub(super) fn first(&self) -> usize {
+    pub(crate) fn first(&self) -> usize {
         self.0[0] as usize
     }
     /// Returns the map from basis coordinates to the plane. `None` if the points do not span it.
-    pub(super) fn frame(&self, points: &[Point], freedom: Freedom) -> Option<Affine> {
+    pub(crate) fn frame(&self, points: &[Point], freedom: Freedom) -> Option<Affine> {
         let [a, b, c] = self.0.map(|i| points[i as usize]);
         let (x, y) = (b.0 - a.0, b.1 - a.1);
         let linear = match freedom {
@@ -122,7 +123,7 @@ impl PointBasis {
     }
     /// Returns the other points in the coordinates of this basis, as far as they are at most
     /// `reach` of its lengths away along both axes.
-    pub(super) fn coordinates<'p>(
+    pub(crate) fn coordinates<'p>(
         &self,
         points: &'p [Point],
         freedom: Freedom,
@@ -136,7 +137,7 @@ impl PointBasis {
         places.filter(move |(u, v)| u.abs() <= reach && v.abs() <= reach)
     }
     /// Returns the distance of the first two points, in pixels.
-    pub(super) fn length(&self, points: &[Point]) -> f32 {
+    pub(crate) fn length(&self, points: &[Point]) -> f32 {
         let [a, b, _] = self.0.map(|i| points[i as usize]);
         (b.0 - a.0).hypot(b.1 - a.1)
     }

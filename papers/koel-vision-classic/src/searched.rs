@@ -27,7 +27,7 @@ fn place(key: u32) -> [f32; 2] {
 }
 
 /// Entries in the order of their keys, and how a cell's are found.
-pub(super) struct Searched {
+pub(crate) struct Searched {
     names: Buffer<u32>,
     search: Search,
     report: BuildReport,
@@ -35,7 +35,7 @@ pub(super) struct Searched {
 impl Searched {
     /// Sorts the entries on the device of `stream` and reads their keys back. Brute force keeps the
     /// keys, 4 bytes per entry. The tree keeps 8 bytes per cell, and 4 for its first entry.
-    pub(super) fn build(
+    pub(crate) fn build(
         stream: &Stream,
         keys: View<'_, u32>,
         names: View<'_, u32>,

@@ -1,12 +1,12 @@
 //! The published method on images with a known map, stage by stage, as published and by default.
 //!
-//! `cargo run --release -p koel-vision --example paper_stages -- BASIS PAIRS`
+//! `cargo run --release -p koel-vision-classic --example paper_stages -- BASIS PAIRS`
 //!
 //! BASIS is rigid, similarity or affine. Each line of the file PAIRS names a model and a scene, in
 //! its folder, and the nine numbers of the homography from one to the other, row by row; without
 //! them only the outcome is printed.
-use koel_vision::paper::{PaperOptions, PointSet, Side, Stages, match_images};
-use koel_vision::{Found, Freedom, Grey, read};
+use koel_vision::{Found, Freedom, Grey, PointSet, Side, read};
+use koel_vision_classic::{PaperOptions, Stages, match_images};
 use std::error::Error;
 use std::path::Path;
 use std::process::ExitCode;
@@ -105,8 +105,9 @@ fn stages(
     let off = |&(m, s): &(f32, f32)| (m / s * scale).ln().abs();
     let sizes = options.sizes.iter().min_by(|a, b| off(a).total_cmp(&off(b)));
     let &(of_model, of_scene) = sizes.unwrap_or(&(1.0, 1.0));
-    let model = PointSet::of_image(stream, model, of_model, Side::Model, options)?;
-    let scene = PointSet::of_image(stream, scene, of_scene, Side::Scene, options)?;
+    let rules = options.point_rules();
+    let model = PointSet::of_image(stream, model, of_model, Side::Model, &rules)?;
+    let scene = PointSet::of_image(stream, scene, of_scene, Side::Scene, &rules)?;
     let back = scene.to_image.inverse().unwrap_or(koel_vision::Affine::IDENTITY);
     let place = |p| back.apply(truth.apply(model.to_image.apply(p)));
     let s = Stages::measure(stream, &model, &scene, place, options)?;

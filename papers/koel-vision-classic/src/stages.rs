@@ -1,6 +1,10 @@
 //! Stages of the published method against a known map: where a model is lost.
-use super::{Ballot, Bases, PaperOptions, Point, PointSet};
+use crate::basis::{Point, PointBasis};
+use crate::options::PaperOptions;
+use crate::search::Bases;
+use crate::votes::Ballot;
 use koel::Stream;
+use koel_vision::PointSet;
 use std::collections::HashMap;
 
 /// Distance, in pixels, within which points repeat.
@@ -90,7 +94,7 @@ impl Stages {
         }
         ranks.sort_unstable();
         let n = pairs.len().max(1) as f32;
-        let repeats = |b: &&super::PointBasis| b.0.iter().all(|&i| !close[i as usize].is_empty());
+        let repeats = |b: &&PointBasis| b.0.iter().all(|&i| !close[i as usize].is_empty());
         Ok(Stages {
             points: (model.len(), scene.len()),
             repeating: repeated.len(),

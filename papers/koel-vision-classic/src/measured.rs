@@ -1,6 +1,8 @@
 //! Parts of a search, for measurements.
-use super::votes::{Ballot, Counted, Hypothesis};
-use super::{Bases, PaperOptions, Point};
+use crate::basis::Point;
+use crate::options::PaperOptions;
+use crate::search::Bases;
+use crate::votes::{Ballot, Counted, Hypothesis};
 use koel::Stream;
 use std::time::Instant;
 

@@ -1,7 +1,6 @@
 //! Exhaustive search: the lecture's O(n^7) matcher, for tiny inputs and as a test oracle.
-use crate::affine::Affine;
-use crate::fit::{Freedom, fit};
-use crate::paper::Point;
+use crate::basis::Point;
+use koel_vision::{Affine, Freedom, fit};
 
 /// Tries all maps from bases of the model to bases of the scene. Returns the map that brings the
 /// most model points within `inlier` of a scene point, and their number.

@@ -1,21 +1,20 @@
 //! The matrix of votes, and its reduction to the most significant pairs of each row.
-use super::lists::zeros;
-use crate::device::{grid, in_kernels};
+use crate::lists::{grid, zeros};
 use koel::primitives::exclusive_scan;
-use koel::{Buffer, Stream};
+use koel::{Buffer, DeviceKind, Stream};
 use koel_vision_kernels::paper::{
     CANDIDATE_WORDS, LEVELS, MatrixIn, MatrixOut, STRIPS, SumsIn, vision_paper_candidates,
     vision_paper_cutoffs, vision_paper_levels, vision_paper_squares, vision_paper_sums,
 };
 
 /// Votes of scene bases, a row for each, for model bases, a column for each.
-pub(super) struct Matrix {
+pub(crate) struct Matrix {
     votes: Buffer<u32>,
     rows: u32,
     columns: u32,
 }
 /// What chance gives to each column, and which pairs are candidates.
-pub(super) struct Chance<'a> {
+pub(crate) struct Chance<'a> {
     /// Share of all entries that each model basis has (floats).
     pub shares: &'a Buffer<u32>,
     /// Number of model bases that have entries.
@@ -26,7 +25,7 @@ pub(super) struct Chance<'a> {
     pub most: usize,
 }
 /// A model basis with many votes of a scene basis.
-pub(super) struct Candidate {
+pub(crate) struct Candidate {
     pub column: usize,
     pub votes: u32,
     /// Significance, in standard deviations.
@@ -40,12 +39,12 @@ impl Candidate {
 
 impl Matrix {
     /// Allocates a matrix without votes.
-    pub(super) fn new(stream: &Stream, rows: usize, columns: usize) -> koel::Result<Matrix> {
+    pub(crate) fn new(stream: &Stream, rows: usize, columns: usize) -> koel::Result<Matrix> {
         let votes = zeros(stream, rows * columns)?;
         Ok(Matrix { votes, rows: rows as u32, columns: columns as u32 })
     }
     /// Returns the matrix as an argument of kernels that vote.
-    pub(super) fn arg_mut(&mut self, stream: &Stream) -> koel::Result<MatrixOut> {
+    pub(crate) fn arg_mut(&mut self, stream: &Stream) -> koel::Result<MatrixOut> {
         Ok(MatrixOut {
             votes: self.votes.view_mut().arg("votes", stream)?,
             rows: self.rows,
@@ -65,7 +64,7 @@ impl Matrix {
         })
     }
     /// Returns the candidates of each row with their row, most significant first.
-    pub(super) fn most_significant(
+    pub(crate) fn most_significant(
         &self,
         stream: &Stream,
         chance: &Chance<'_>,
@@ -169,5 +168,5 @@ impl Sums {
 
 /// Returns whether one thread works on a row.
 fn is_alone(stream: &Stream) -> u32 {
-    !in_kernels(stream) as u32
+    (stream.device().kind() == DeviceKind::Cpu) as u32
 }

@@ -1,10 +1,8 @@
 //! The published method on images: the real box, and textures under known maps.
 use koel::{Device, Stream};
-use koel_vision::paper::{
-    Features, PaperOptions, PointSet, Side, Stages, match_images, match_points,
-};
 use koel_vision::synthetic::texture;
-use koel_vision::{Affine, Freedom, Grey, read};
+use koel_vision::{Affine, Features, Freedom, Grey, PointSet, Side, read};
+use koel_vision_classic::{PaperOptions, Stages, match_images, match_points};
 use std::path::Path;
 
 fn stream() -> Stream {
@@ -46,7 +44,7 @@ fn true_bases_rank_first() {
     let options = PaperOptions::default();
     let stream = stream();
     let set = |name, factor, side| {
-        PointSet::of_image(&stream, &asset(name), factor, side, &options).unwrap()
+        PointSet::of_image(&stream, &asset(name), factor, side, &options.point_rules()).unwrap()
     };
     let model = set("box.jpg", 2.0, Side::Model);
     let scene = set("box_in_scene.jpg", 1.0, Side::Scene);
@@ -58,8 +56,9 @@ fn true_bases_rank_first() {
     assert!(stages.votes.0 > 2.0 * stages.votes.1, "{stages:?}");
     // As published, few points repeat.
     let published = PaperOptions::published();
-    let set =
-        |name, side| PointSet::of_image(&stream, &asset(name), 1.0, side, &published).unwrap();
+    let set = |name, side| {
+        PointSet::of_image(&stream, &asset(name), 1.0, side, &published.point_rules()).unwrap()
+    };
     let (model, scene) = (set("box.jpg", Side::Model), set("box_in_scene.jpg", Side::Scene));
     let stages = Stages::measure(&stream, &model, &scene, |p| BOX.apply(p), &published).unwrap();
     assert!(5 * stages.repeating < stages.points.0, "{stages:?}");
@@ -154,7 +153,9 @@ fn every_device_finds_the_same() {
         .with_sizes(vec![(1.0, 1.0)]);
     let outcomes = [Device::cpu_with_threads(1).unwrap(), Device::executor(1)].map(|device| {
         let stream = device.stream().unwrap();
-        let set = |image, side| PointSet::of_image(&stream, image, 1.0, side, &options).unwrap();
+        let set = |image, side| {
+            PointSet::of_image(&stream, image, 1.0, side, &options.point_rules()).unwrap()
+        };
         let (model, scene) = (set(&model, Side::Model), set(&scene, Side::Scene));
         let mut outcome = match_points(&stream, &model, &scene, &options).unwrap();
         outcome.seconds = [0.0; 3];

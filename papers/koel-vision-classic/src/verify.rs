@@ -1,7 +1,7 @@
 //! Verification: checks whether a scene point is close to each mapped model point.
-use super::{Features, PaperOptions, Point};
-use crate::affine::Affine;
-use crate::fit::{Freedom, fit};
+use crate::basis::Point;
+use crate::options::PaperOptions;
+use koel_vision::{Affine, Features, Freedom, fit};
 use rayon::prelude::*;
 use std::ops::RangeInclusive;
 
@@ -238,7 +238,7 @@ fn allowed(map: &Affine) -> bool {
 }
 
 /// Points of model and scene with which maps are verified.
-pub(super) struct Verifier<'a> {
+pub(crate) struct Verifier<'a> {
     freedom: Freedom,
     /// Points that vote, and those of the scene.
     points: (&'a [Point], Target<'a>),
@@ -254,7 +254,7 @@ pub(super) struct Verifier<'a> {
     near: Vec<Vec<Point>>,
 }
 impl<'a> Verifier<'a> {
-    pub(super) fn new(
+    pub(crate) fn new(
         model: (&'a [Point], &'a [Point]),
         scene: (&'a [Point], &'a [Point]),
         tried: f64,
@@ -289,7 +289,7 @@ impl<'a> Verifier<'a> {
         (points, target)
     }
     /// Returns how much more of the points around a model point agree with a map than by chance.
-    pub(super) fn rank(&self, map: &Affine, around: usize) -> f32 {
+    pub(crate) fn rank(&self, map: &Affine, around: usize) -> f32 {
         if !allowed(map) {
             return f32::MIN;
         }
@@ -327,12 +327,12 @@ impl<'a> Verifier<'a> {
         by_density.min(-target.log_chance_beside(map, model, fixed) / self.correlated)
     }
     /// Whether evidence suffices.
-    pub(super) fn accepts(&self, evidence: f64) -> bool {
+    pub(crate) fn accepts(&self, evidence: f64) -> bool {
         evidence > self.least
     }
     /// Refines the best-ranked of some maps, and returns the one with the most evidence. Each map
     /// comes with its rank and a model point of its basis.
-    pub(super) fn best(&self, mut maps: Vec<(f32, Affine, usize)>) -> Option<(Affine, f64)> {
+    pub(crate) fn best(&self, mut maps: Vec<(f32, Affine, usize)>) -> Option<(Affine, f64)> {
         let order = |a: &(f32, Affine, usize), b: &(f32, Affine, usize)| b.0.total_cmp(&a.0);
         maps.retain(|m| m.0 > 0.0);
         maps.sort_by(order);
@@ -345,7 +345,7 @@ impl<'a> Verifier<'a> {
         refined.into_iter().rev().max_by(|a, b| a.1.total_cmp(&b.1))
     }
     /// Describes a map.
-    pub(super) fn verified(&self, map: Affine, evidence: f64) -> Verified {
+    pub(crate) fn verified(&self, map: Affine, evidence: f64) -> Verified {
         let (model, target) = self.refining();
         let pairs = target.pairs(&map, model, target.inlier);
         let square = |&(p, q): &(Point, Point)| {
@@ -385,7 +385,7 @@ mod tests {
         let of_model = |p: &Point| p.0 >= 100.0 && p.0 < 300.0;
         let one = line(200.0, 8.0).collect::<Vec<Point>>();
         let many = (0..25).flat_map(|k| line(15.0 * k as f32, 8.0)).collect::<Vec<Point>>();
-        let mut random = crate::random::Random::new(1);
+        let mut random = koel_vision::synthetic::Random::new(1);
         let mut place = || (random.between(0.0, 400.0), random.between(0.0, 400.0));
         let scattered = (0..100).map(|_| place()).collect::<Vec<Point>>();
         for (scene, least, most) in [(one, 0.0, 6.9), (many, 0.0, 6.9), (scattered, 40.0, 400.0)] {

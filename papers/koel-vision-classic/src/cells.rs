@@ -1,22 +1,10 @@
 //! Cells of the coordinate plane: the keys of the table.
-use super::basis::PointBasis;
-use super::{PaperOptions, Point};
-use crate::fit::Freedom;
-use crate::random::Random;
+use crate::basis::{Point, PointBasis};
+use crate::options::{PaperOptions, Partition};
 use koel::{Buffer, Device, Stream};
+use koel_vision::Freedom;
+use koel_vision::synthetic::Random;
 use koel_vision_kernels::paper::{self as kernel, CellsIn};
-
-/// Partition of the coordinate plane.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Partition {
-    /// Squares.
-    #[default]
-    Uniform,
-    /// Rehashing through a transfer function: strips along both axes with equal numbers of points.
-    Transfer,
-    /// Grid of cells trained on the distribution of the points (Kohonen's self-organizing map).
-    Elastic,
-}
 
 /// Unit of the width of cells for rigid maps, in pixels.
 const RIGID_UNIT: f32 = 60.0;
@@ -26,7 +14,7 @@ const SIDE: usize = 48;
 const SAMPLES: usize = 20_000;
 
 /// Cells of a partition.
-pub(super) struct Cells {
+pub(crate) struct Cells {
     /// Cells per unit.
     scale: f32,
     shape: CellShape,
@@ -46,7 +34,7 @@ enum CellShape {
 
 impl Cells {
     /// Builds cells for the coordinates of a model.
-    pub(super) fn of(
+    pub(crate) fn of(
         options: &PaperOptions,
         points: &[Point],
         bases: &[PointBasis],
@@ -79,7 +67,7 @@ impl Cells {
         Cells { scale, shape }
     }
     /// Returns the key of a point; `None` if it is out of range.
-    pub(super) fn key(&self, at: Point) -> Option<u32> {
+    pub(crate) fn key(&self, at: Point) -> Option<u32> {
         let cell = match &self.shape {
             CellShape::Uniform => kernel::square(self.scale, at),
             CellShape::Transfer { u, v } => {
@@ -95,11 +83,11 @@ impl Cells {
         Some(kernel::key_of(cell)).filter(|key| finite && *key != kernel::NO_CELL)
     }
     /// Returns the keys of the point's cell and of its eight neighbours.
-    pub(super) fn around(&self, at: Point) -> impl Iterator<Item = u32> + use<> {
+    pub(crate) fn around(&self, at: Point) -> impl Iterator<Item = u32> + use<> {
         self.key(at).into_iter().flat_map(|key| (0..9).map(move |k| kernel::neighbour(key, k)))
     }
     /// Uploads the partition.
-    pub(super) fn upload(&self, device: &Device) -> koel::Result<DeviceCells> {
+    pub(crate) fn upload(&self, device: &Device) -> koel::Result<DeviceCells> {
         let bits = |of: &[f32]| of.iter().map(|x| x.to_bits()).collect::<Vec<u32>>();
         let (partition, us, vs) = match &self.shape {
             CellShape::Uniform => (kernel::partition::SQUARES, vec![], vec![]),
@@ -115,7 +103,7 @@ impl Cells {
 }
 
 /// Cells of a partition in device memory.
-pub(super) struct DeviceCells {
+pub(crate) struct DeviceCells {
     partition: u32,
     cells_per_unit: f32,
     us: Buffer<u32>,
@@ -123,7 +111,7 @@ pub(super) struct DeviceCells {
 }
 impl DeviceCells {
     /// Returns the partition as a kernel argument.
-    pub(super) fn arg(&self, stream: &Stream) -> koel::Result<CellsIn> {
+    pub(crate) fn arg(&self, stream: &Stream) -> koel::Result<CellsIn> {
         Ok(CellsIn {
             partition: self.partition,
             cells_per_unit: self.cells_per_unit,
