@@ -96,7 +96,7 @@ impl PointSet {
     }
     /// Returns the points of an image that is shrunk by a factor of at least 1. Finds them on the
     /// device of `stream` and reads them back; images of more than 1024 pixels per side are shrunk
-    /// further. The same on every device. None of an image of fewer than 8 pixels per side.
+    /// further. The same on every device. No points if fewer than 8 pixels per side are left.
     ///
     /// # Errors
     /// Those of the device, such as [`koel::Error::OutOfMemory`].

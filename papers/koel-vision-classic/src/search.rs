@@ -151,7 +151,7 @@ pub fn table_keys(model: &[Point], scene: &[Point], options: &PaperOptions) -> [
 
 /// Returns the table entries of a set of points: for every basis, the cells of the other points
 /// with the index of the basis.
-fn entries(
+pub(crate) fn entries(
     points: &[Point],
     bases: &[PointBasis],
     cells: &Cells,
