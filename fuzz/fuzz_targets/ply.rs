@@ -6,4 +6,4 @@
 use koel_fuzz_checks::scan;
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| scan::check(koel_spatial::read::parse_ply(bytes)));
+fuzz_target!(|bytes: &[u8]| scan::check(koel_scans::parse_ply(bytes)));

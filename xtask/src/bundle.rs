@@ -3,7 +3,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Packages whose tests run on a GPU.
-const TESTED: [&str; 4] = ["koel", "koel-classic", "koel-spatial", "koel-vision"];
+const TESTED: [&str; 5] =
+    ["koel", "koel-classic", "koel-spatial", "koel-vision", "koel-vision-classic"];
 /// Packages with the programs that measure something there.
 const PROGRAMS: [&[&str]; 5] = [
     &["-p", "koel-rates", "--bins"],

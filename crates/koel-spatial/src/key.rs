@@ -27,7 +27,7 @@ pub enum KeyError {
     /// A coordinate needs more bits than the key has per axis.
     #[error("voxel coordinate {axis} = {value} does not fit a {key_bits}-bit key: \
              expected less than {limit}",
-        axis = crate::grid::axis_name(*.axis))]
+        axis = crate::vector::axis_name(*.axis))]
     Coordinate {
         /// 0, 1, 2 for x, y, z.
         axis: usize,

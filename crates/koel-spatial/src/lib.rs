@@ -4,7 +4,7 @@
 //! integer keys of the voxels that its surface touches. [`SpatialHash`] finds neighbours of points;
 //! [`estimate_normals`] computes their normals.
 //!
-//! [Read](mod@read) a file into a [`Mesh`] or a [`PointCloud`]; choose a [`Grid`] and an [`Order`]
+//! [Read](koel_scans) a file into a [`Mesh`] or a [`PointCloud`]; choose a [`Grid`] and an [`Order`]
 //! of its voxels; collect the distinct keys ([`mesh_keys`], [`cloud_keys`]). Triangles are
 //! [sampled](mod@sample) so densely that the voxel surface has no holes. [`mod@intersect`] puts two
 //! clouds against each other, frame by frame.
@@ -27,22 +27,22 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod forest;
-mod grid;
 pub mod intersect;
 mod key;
-mod mesh;
 mod normals;
 mod orientation;
-pub mod read;
 pub mod sample;
 mod search;
 mod thickness;
 mod vector;
 mod voxelize;
 
-pub use grid::{Bounds, Grid, GridError, MAX_RESOLUTION};
 pub use key::{KeyError, Order, VoxelKey};
-pub use mesh::{Mesh, PointCloud};
+pub use koel_scans as read;
+pub use koel_scans::{
+    Bounds, DeformingMesh, Format, Grid, GridError, MAX_RESOLUTION, Mesh, MeshAnimation,
+    PointCloud, ReadError, ReadReport, Scan, read, read_cloud, read_mesh, read_oriented_cloud,
+};
 pub use normals::{
     MIN_NEIGHBOURS, NormalError, NormalEstimate, NormalOptions, NormalReport, Orientation,
     estimate_normals,
@@ -50,10 +50,6 @@ pub use normals::{
 pub use orientation::{
     CloudOrientation, CloudParts, MeshOrientation, MeshSolids, Part, Solid, cloud_orientation,
     cloud_parts, mesh_orientation, mesh_solids,
-};
-pub use read::{
-    DeformingMesh, Format, MeshAnimation, ReadError, ReadReport, Scan, read, read_cloud, read_mesh,
-    read_oriented_cloud,
 };
 pub use search::{Nearest, Neighbours, SearchError, SpatialHash};
 pub use thickness::{Thinness, thinness};

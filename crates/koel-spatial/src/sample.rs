@@ -29,8 +29,8 @@ pub use moving::{MovingSamples, TriangleEnvelope};
 use rayon::prelude::*;
 use thiserror::Error;
 
-use crate::mesh::{Mesh, PointCloud};
 use crate::vector::{cross, dot, sub};
+use koel_scans::{Mesh, PointCloud};
 
 /// Maximum number of samples per call. More would take minutes and fill billions of voxels.
 pub const SAMPLE_LIMIT: u64 = 1 << 34;
@@ -60,7 +60,7 @@ pub enum SampleError {
     },
     /// A vertex of a triangle is NaN or infinite.
     #[error("vertex {vertex}: {axis} is {value}, expected a finite number",
-        axis = crate::grid::axis_name(*.axis))]
+        axis = crate::vector::axis_name(*.axis))]
     NotFinite {
         /// Index of the vertex.
         vertex: u32,

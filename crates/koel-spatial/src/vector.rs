@@ -1,5 +1,10 @@
 //! Vectors of three numbers.
 
+/// Returns the name of axis 0, 1 or 2.
+pub(crate) fn axis_name(axis: usize) -> char {
+    ['x', 'y', 'z'][axis]
+}
+
 /// Position, direction or difference of two positions.
 pub(crate) type Vector = [f64; 3];
 

@@ -5,10 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rayon::prelude::*;
 use thiserror::Error;
 
-use crate::grid::Grid;
 use crate::key::{KeyError, Order, VoxelKey};
-use crate::mesh::Mesh;
 use crate::sample::{self, SampleError, Triangle};
+use koel_scans::{Grid, Mesh};
 
 /// Covering radius in voxels: below 1/2 by more than the rounding error on a grid of 2^21.
 const COVERING_RADIUS: f64 = 0.499_999;
@@ -32,7 +31,7 @@ pub enum VoxelError {
     Sample(#[from] SampleError),
     /// A coordinate is NaN or infinite.
     #[error("vertex {vertex}: {axis} is {value}, expected a finite number",
-        axis = crate::grid::axis_name(*.axis))]
+        axis = crate::vector::axis_name(*.axis))]
     NotFinite {
         /// Index of the vertex or point.
         vertex: usize,

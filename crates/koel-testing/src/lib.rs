@@ -4,7 +4,10 @@
 //! The tests of `koel` use this crate, which uses `koel`: unit tests of `koel` must not hand their
 //! own types to it.
 
+#[cfg(feature = "koel")]
 pub mod arrangements;
 pub mod gltf_scenes;
+#[cfg(feature = "koel")]
 pub mod soundness;
+#[cfg(feature = "koel")]
 pub mod tables;

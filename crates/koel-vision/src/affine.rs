@@ -51,12 +51,12 @@ impl Affine {
         self.linear[0][0] * self.linear[1][1] - self.linear[0][1] * self.linear[1][0]
     }
     /// Returns the factor of lengths, on average: the root of that of areas.
-    pub(crate) fn scale(&self) -> f32 {
+    pub fn scale(&self) -> f32 {
         self.determinant().abs().sqrt()
     }
     /// Returns whether the scales along the two principal axes have a ratio of at most `most`.
     /// False for reflections.
-    pub(crate) fn is_tilted_at_most(&self, most: f32) -> bool {
+    pub fn is_tilted_at_most(&self, most: f32) -> bool {
         let [[a, b], [c, d]] = self.linear;
         // With singular values s and t: determinant = s t, squares = s^2 + t^2.
         let squares = a * a + b * b + c * c + d * d;

@@ -9,10 +9,9 @@ use crate::scene::Scene;
 use crate::verdict::Judged;
 
 impl Matcher {
-    /// Judges the pose of an outcome of another method, such as
-    /// [`paper::match_images`](crate::paper::match_images): edges, luminance and colour as in
-    /// [`find`](Self::find), after a refinement from this pose. An accepted outcome keeps its pose
-    /// and its evidence.
+    /// Judges the pose of an outcome of another method ([`Found::at`](crate::Found::at)): edges,
+    /// luminance and colour as in [`find`](Self::find), after a refinement from this pose. An
+    /// accepted outcome keeps its pose and its evidence.
     ///
     /// Points alone do not tell apart things of one kind, such as labels of another flavour. Costs
     /// the verdict on one pose; fails if the device does.

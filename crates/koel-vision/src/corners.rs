@@ -1,5 +1,4 @@
-//! Corners (FAST, 9 of 16), alternative features for the [published method](crate::paper), and an
-//! even selection of them.
+//! Corners (FAST, 9 of 16), and an even selection of them.
 //!
 //! A GPU (and the test executor) finds them with kernels, the CPU row by row. The per-pixel code is
 //! shared: [`koel_vision_kernels::corners`].

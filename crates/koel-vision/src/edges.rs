@@ -44,7 +44,6 @@ fn by_rows(width: usize, height: usize, f: impl Fn(usize, &mut [f32]) + Sync) ->
 }
 
 /// Returns the image convolved with a Gaussian of 1.8 pixels.
-#[cfg(feature = "paper")]
 pub(crate) fn smoothed(image: &Grey) -> Grey {
     Grey { width: image.width, height: image.height, pixels: blurred(image) }
 }

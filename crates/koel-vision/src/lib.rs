@@ -15,7 +15,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The module `paper` (feature `paper`) is the published method, for comparison; [`synthetic`]
+//! [`PointSet`] has the corners or the strongest edges of an image, for other methods. [`synthetic`]
 //! generates images with known truth from photographs or textures.
 //!
 //! All kernels are Rust ([`koel_vision_kernels`]), compiled to PTX for a GPU and checked on the
@@ -29,6 +29,7 @@
 // * `picture`: file to luminance, on the host
 // * `edges`, `corners`: luminance to oriented edge points (or corners), and an even selection of
 //   them, by kernels (on the CPU row by row)
+// * `points`: edges or corners as points, for other methods
 // * `maps`: a scene's edges to per-pixel maps by direction, by kernels (on the CPU direction by
 //   direction)
 // * `model`, `scene`: the data kept of either; a model on the host, a scene on the device
@@ -51,7 +52,6 @@ mod agreement;
 mod bases;
 mod colour;
 mod confirmed;
-#[cfg(feature = "paper")]
 mod corners;
 mod device;
 mod edges;
@@ -66,11 +66,10 @@ mod model;
 mod models;
 mod options;
 mod outcome;
-#[cfg(feature = "paper")]
-pub mod paper;
 mod part;
 mod perspective;
 mod picture;
+mod points;
 mod random;
 mod range;
 mod rectified;
@@ -101,6 +100,7 @@ pub use models::{Models, ModelsError};
 pub use options::Options;
 pub use outcome::{Doubt, Found, MatchOutcome};
 pub use picture::{Grey, Picture, ReadError, decode, read};
+pub use points::{Features, PointRules, PointSet, Side};
 pub use scene::Scene;
 
 /// Runs the README's example as a test.

@@ -34,6 +34,22 @@ pub struct Found {
     pub inlier_points: Vec<(f32, f32)>,
 }
 
+impl Found {
+    /// Returns a pose without votes and inliers. Another method sets the fields that it knows.
+    pub fn at(map: Affine) -> Found {
+        Found {
+            map,
+            homography: None,
+            negative: false,
+            part: false,
+            votes: 0,
+            inliers: 0,
+            rmse: 0.0,
+            inlier_points: vec![],
+        }
+    }
+}
+
 /// Result for one model.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -59,7 +75,8 @@ pub struct MatchOutcome {
     pub seconds: [f64; 3],
 }
 impl MatchOutcome {
-    pub(crate) const NOTHING: MatchOutcome = MatchOutcome {
+    /// Outcome of a search that finds nothing. Another method sets the fields that it knows.
+    pub const NOTHING: MatchOutcome = MatchOutcome {
         found: None,
         evidence: 0.0,
         agreement: None,

@@ -1,5 +1,5 @@
 //! Checks of the reader of glTF.
-use koel_spatial::DeformingMesh;
+use koel_scans::DeformingMesh;
 
 /// Expects an error or a valid mesh, with as many positions at each time of each animation.
 pub fn check(bytes: &[u8]) {

@@ -1,5 +1,5 @@
 //! Checks of the readers of scans.
-use koel_spatial::Scan;
+use koel_scans::Scan;
 
 /// Expects an error or a valid scan.
 pub fn check<E>(scan: Result<Scan, E>) {

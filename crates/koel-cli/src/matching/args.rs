@@ -2,9 +2,11 @@
 #[cfg(feature = "bench")]
 use super::paper::{Given, PaperArgs};
 use crate::failure::{Failure, Outcome};
+#[cfg(feature = "bench")]
+use koel_vision::Features;
 use koel_vision::Freedom;
 #[cfg(feature = "bench")]
-use koel_vision::paper::{Features, PaperOptions};
+use koel_vision_classic::PaperOptions;
 use std::path::{Path, PathBuf};
 
 #[cfg(not(feature = "bench"))]

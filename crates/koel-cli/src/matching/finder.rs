@@ -7,9 +7,9 @@ use crate::failure::Outcome;
 use crate::{Global, device};
 #[cfg(feature = "bench")]
 use koel::Stream;
-#[cfg(feature = "bench")]
-use koel_vision::paper::{PaperOptions, match_images, match_model};
 use koel_vision::{JointTable, Matcher, Model, Models, Options, Picture, Scene};
+#[cfg(feature = "bench")]
+use koel_vision_classic::{PaperOptions, match_images, match_model};
 use std::cell::OnceCell;
 use std::time::Instant;
 

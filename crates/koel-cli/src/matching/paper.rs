@@ -1,7 +1,8 @@
 //! Options of `koel match --method paper`.
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
-use koel_vision::paper::{BasisRules, Features, Lookup, PaperOptions, Partition, Weights};
+use koel_vision::Features;
+use koel_vision_classic::{BasisRules, Lookup, PaperOptions, Partition, Weights};
 
 /// Arguments, and the first of their options that was given on the command line.
 pub(super) struct Given<T> {

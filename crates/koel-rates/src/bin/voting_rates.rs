@@ -14,10 +14,8 @@
 //! run. Every method must return the same number of entries for each.
 use koel::{Device, DeviceKind, Stream};
 use koel_rates::{decimals, print_provenance, row};
-use koel_vision::paper::{
-    BasisRules, Lookup, PaperOptions, Point, PointSet, Side, Voting, look_up, vote,
-};
-use koel_vision::{Freedom, Grey, decode};
+use koel_vision::{Freedom, Grey, PointSet, Side, decode};
+use koel_vision_classic::{BasisRules, Lookup, PaperOptions, Point, Voting, look_up, vote};
 use std::error::Error;
 use std::path::Path;
 
@@ -99,7 +97,8 @@ fn points_of(
     (model, scene): (&Grey, &Grey),
     options: &PaperOptions,
 ) -> Result<(Vec<Point>, Vec<Point>)> {
-    let set = |image, side| PointSet::of_image(stream, image, 1.0, side, options);
+    let rules = options.point_rules();
+    let set = |image, side| PointSet::of_image(stream, image, 1.0, side, &rules);
     Ok((set(model, Side::Model)?.points, set(scene, Side::Scene)?.points))
 }
 /// Measures the lookups of all methods with a number of points.

@@ -1,7 +1,7 @@
 //! Union, intersection and differences, and the labelled points that bound them.
 
 use super::{IntersectError, Intersector, Label, Pose, Side};
-use crate::mesh::PointCloud;
+use koel_scans::PointCloud;
 
 /// Boolean operation on two solids.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]

@@ -2,7 +2,7 @@
 mod parts;
 mod solids;
 
-use crate::mesh::{Mesh, PointCloud};
+use koel_scans::{Mesh, PointCloud};
 pub use parts::{CloudParts, Part, cloud_parts};
 use rayon::prelude::*;
 pub use solids::{MeshSolids, Solid, mesh_solids};

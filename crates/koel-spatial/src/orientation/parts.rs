@@ -1,9 +1,8 @@
 //! The parts of a cloud, each judged by itself.
 use super::{CloudOrientation, orientation_of};
 use crate::forest::Forest;
-use crate::grid::Bounds;
-use crate::mesh::PointCloud;
 use crate::search;
+use koel_scans::{Bounds, PointCloud};
 use rayon::prelude::*;
 
 /// Points below which a part is not judged.

@@ -1,7 +1,7 @@
 //! The solids of a mesh, each judged by itself.
 use super::{Edge, corners_from, determinant, edges_of};
 use crate::forest::Forest;
-use crate::mesh::Mesh;
+use koel_scans::Mesh;
 use rayon::prelude::*;
 use std::f64::consts::TAU;
 

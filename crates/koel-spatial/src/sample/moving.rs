@@ -1,7 +1,7 @@
 //! Samples that move with a mesh, made once for all of its shapes.
 
 use super::{SampleError, Triangle, check_total, cover, cross, dot, most_samples, pieces, sub};
-use crate::mesh::PointCloud;
+use koel_scans::PointCloud;
 use rayon::prelude::*;
 
 /// Relative excess of a squared length that an envelope ignores: rounding makes rigid triangles

@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use crate::grid::axis_name;
+use crate::vector::axis_name;
 
 /// Reason why points cannot be hashed or a query cannot be answered.
 #[derive(Debug, Error)]

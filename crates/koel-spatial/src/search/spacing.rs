@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use crate::grid::Bounds;
+use koel_scans::Bounds;
 
 /// Maximum number of sampled points.
 const SAMPLES: usize = 32;

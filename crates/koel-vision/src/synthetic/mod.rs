@@ -3,13 +3,13 @@
 mod textures;
 mod tilted;
 
+pub use crate::random::Random;
 pub use textures::texture;
 pub use tilted::{TiltedPair, tilted_pair};
 
 use crate::affine::{Affine, corners};
 use crate::fit::{Freedom, fit};
 use crate::picture::Grey;
-use crate::random::Random;
 use std::f32::consts::TAU;
 
 /// Size of the models, in pixels.

@@ -1,7 +1,5 @@
-//! Tests of what is not public: features, refinement and the published method.
+//! Tests of what is not public: features and refinement.
 mod agreement;
 mod features;
-mod naive;
-mod paper;
 mod perspective;
 mod refine;

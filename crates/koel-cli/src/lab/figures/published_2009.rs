@@ -13,8 +13,9 @@ use koel_classic::{
 use koel_classic_kernels::two_level::{CountsOut, two_level_count, two_level_scatter};
 use koel_classic_kernels::{PairsIn, status};
 use koel_kernels::hash::Functions;
-use koel_vision::paper::{PaperOptions, PointSet, Side, table_keys};
 use koel_vision::synthetic::{Level, pair, texture};
+use koel_vision::{PointSet, Side};
+use koel_vision_classic::{PaperOptions, table_keys};
 
 /// Times builds and lookups of all pairs, in milliseconds, against their number. Each kind gets a
 /// solid and a dashed line.
@@ -184,8 +185,9 @@ pub(super) fn table_1(lab: &Lab) -> Outcome<Vec<Chart>> {
     // Enough points to choose as many bases as are wanted.
     let options =
         PaperOptions::published().with_points((300, 300)).with_apart(4.0).with_seed(lab.seed);
+    let rules = options.point_rules();
     let [model, scene] = [(&images.model, Side::Model), (&images.scene, Side::Scene)]
-        .map(|(image, side)| PointSet::of_image(&lab.stream, image, 1.0, side, &options));
+        .map(|(image, side)| PointSet::of_image(&lab.stream, image, 1.0, side, &rules));
     let (model, scene) = (model?.points, scene?.points);
     for items in lab.sizes().filter(|&items| items <= MAX_ITEMS) {
         let bases = |points: usize| items / points.max(1) + 1;

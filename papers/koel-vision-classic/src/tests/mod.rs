@@ -1,0 +1,3 @@
+//! Searches of points, against an exhaustive oracle.
+mod naive;
+mod points;
