@@ -26,9 +26,9 @@ tabs .tsv; u32 if all numbers fit, else u64), or the voxels that a point cloud o
 (.ply, .pcd, .obj, .stl, .off, .xyz, .xyzn, .xyzrgb, .asc, .las, .laz, .e57, .gltf, .glb), encoded
 as x << 20 | y << 10 | z up to 1024 voxels per side, and as x << 42 | y << 21 | z beyond.
 
-128-bit keys are raw words (.u128) or numbers in CSV files with --key-type u128, for maps, sets
-and indexes. Digits alone are decimal. Hexadecimal keys start with 0x, have the 32 digits of an
-MD5 sum with at least one letter, or have the hyphens of a UUID.
+128-bit keys are raw words (.u128) or numbers in CSV files with --key-type u128. Digits alone are
+decimal. Hexadecimal keys start with 0x, have the 32 digits of an MD5 sum with at least one letter,
+or have the hyphens of a UUID.
 
 CSV files are read as RFC 4180 says: text after a closing quote, a quote that is never closed and
 rows of different lengths are errors with their line. Blanks around a field are ignored. The first

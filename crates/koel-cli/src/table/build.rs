@@ -107,12 +107,8 @@ fn check(args: &BuildArgs) -> Outcome {
         (_, Some(name)) if args.kind != Kind::Map => {
             Err(Failure::Usage(format!("{name} requires --kind map")))
         }
-        _ if !is_wide(args) => Ok(()),
-        _ if args.reproducible => {
+        _ if args.reproducible && is_wide(args) => {
             Err(Failure::Usage("--reproducible requires keys of 32 or 64 bits".into()))
-        }
-        _ if args.kind == Kind::Multimap => {
-            Err(Failure::Usage("--kind multimap requires keys of 32 or 64 bits".into()))
         }
         _ => Ok(()),
     }

@@ -12,7 +12,7 @@ use crate::device::{self, DeviceChoice};
 use crate::failure::{Failure, Outcome};
 use crate::{Global, output};
 use koel::any::{ColumnVec, DataType, Kind, Retrieved, Table, Validity};
-use koel::file::{FileInfo, TableKind, Types, Width};
+use koel::file::{FileInfo, Types, Width};
 use koel::{Device, DeviceKind, NO_ID};
 use serde::Serialize;
 use std::ops::Range;
@@ -104,7 +104,7 @@ fn table_info(args: &QueryArgs) -> Outcome<FileInfo> {
             format_args!("holds {}, --ids requires an index", info.kind),
         ));
     }
-    if matches!(info.kind, TableKind::StringSet | TableKind::StringMap | TableKind::StringIndex) {
+    if info.meaning.key() == "bytes" {
         let fault = format_args!("holds {}, expected a table of numbers", info.kind);
         return Err(in_file(&args.table, fault));
     }

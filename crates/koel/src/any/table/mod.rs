@@ -48,9 +48,9 @@ use std::path::Path;
 ///
 /// # Types
 /// Keys are of any [`DataType`], values of any but [`Bytes`](DataType::Bytes): strings become ids
-/// in an [index](Kind::Index). A [multimap](Kind::MultiMap) has keys and values of up to 64 bits.
-/// Columns that are looked up have the type of the table's keys; anything else is an error. Keys of
-/// floats are equal as [elsewhere](crate::types).
+/// in an [index](Kind::Index). A [multimap](Kind::MultiMap) has values of up to 64 bits. Columns
+/// that are looked up have the type of the table's keys; anything else is an error. Keys of floats
+/// are equal as [elsewhere](crate::types).
 ///
 /// Inside is a table of the bits, such as [`Map<u32, u64>`](crate::Map), and what they mean: no
 /// type adds code of its own, and answers, cost and determinism are those of that table.

@@ -32,7 +32,9 @@ impl From<TableKind> for Kind {
             TableKind::Map | TableKind::Map128 | TableKind::StringMap => Kind::Map,
             TableKind::Set | TableKind::Set128 | TableKind::StringSet => Kind::Set,
             TableKind::Index | TableKind::Index128 | TableKind::StringIndex => Kind::Index,
-            TableKind::MultiMap => Kind::MultiMap,
+            TableKind::MultiMap | TableKind::MultiMap128 | TableKind::StringMultiMap => {
+                Kind::MultiMap
+            }
         }
     }
 }

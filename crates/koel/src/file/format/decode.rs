@@ -18,7 +18,7 @@ impl Header {
         let version =
             one_of(word(start, at::VERSION), at::VERSION, "version", &[1, VERSION.into()])?;
         let (kind, types) = read_types(start)?;
-        if kind.has_strings() {
+        if !kind.is_of_version_1() {
             one_of(version, at::VERSION, "version", &[VERSION.into()])?;
         }
         let has_held = one_of(word(start, at::HELD), at::HELD, "held", &[0, 1])? == 1;
@@ -34,6 +34,7 @@ impl Header {
             shape: read_shape(start)?,
             stashed: 0,
             values: 0,
+            key_bytes: 0,
             fingerprints: if kind.has_rows() { long(start, at::FINGERPRINTS) } else { 0 },
             checksums: [0; MAX_SECTIONS],
         };
@@ -81,14 +82,16 @@ impl Header {
         };
         let held = within(long(start, at::HELD_VALUE), at::HELD_VALUE, "held value", 0, most)?;
         self.held = has_held.then_some(held);
-        if self.kind == TableKind::MultiMap {
-            // Every key has a value.
-            let most = if self.pairs == 0 { 0 } else { MAX_PAIRS };
-            self.values = within(long(start, at::VALUES), at::VALUES, "values", self.pairs, most)?;
-        }
+        let most = |most: u64| if self.pairs == 0 { 0 } else { most };
+        let count = |at, field, least, most| within(long(start, at), at, field, least, most);
+        let mut of_values = at::COUNT;
         if self.kind.has_strings() {
-            let most = if self.pairs == 0 { 0 } else { MOST_STRING_BYTES };
-            self.values = within(long(start, at::VALUES), at::VALUES, "bytes", 0, most)?;
+            self.key_bytes = count(at::COUNT, "bytes", 0, most(MOST_STRING_BYTES))?;
+            of_values = at::SECOND_COUNT;
+        }
+        if self.kind.is_multi_map() {
+            // Every key has a value.
+            self.values = count(of_values, "values", self.pairs, most(MAX_PAIRS))?;
         }
         Ok(())
     }
