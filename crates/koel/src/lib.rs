@@ -72,7 +72,8 @@ pub use rows::{RowsOptions, RowsReport};
 pub use set::{Set, SetBuilder, SetCombiner, SetOperation, SetOptions, SetReport, SetUpdater};
 #[doc(inline)]
 pub use strings::{
-    StringIndex, StringMap, StringMultiMap, StringSet, StringVec, Strings, string_counts,
+    MapToStrings, StringIndex, StringMap, StringMapToStrings, StringMultiMap, StringSet, StringVec,
+    Strings, ToStrings, string_counts,
 };
 pub use table::update::{Operations, Outcome};
 #[doc(inline)]

@@ -32,8 +32,9 @@ pub(crate) trait Filed: Sized {
 
 /// An index, which is also the first part of tables with values for its keys.
 pub(crate) trait FiledIndex: Filed {
-    /// The kind of multimaps of such keys.
+    /// The kind of multimaps of such keys, and of maps from them to strings.
     const MULTI_MAP: TableKind;
+    const TO_STRINGS: TableKind;
     /// Returns the contents that are written before the keys.
     fn contents(&self) -> Result<Contents<'_, Self::Slots, u64>>;
     /// Adds the sections of the keys.

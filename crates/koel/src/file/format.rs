@@ -42,11 +42,11 @@ impl TableKind {
     fn has_field(self, place: usize, version: u32) -> bool {
         let sections = self.sections().len();
         match place {
-            at::COUNT..at::FINGERPRINTS => self.is_multi_map() || self.has_strings(),
+            at::COUNT..at::FINGERPRINTS => self.has_value_count() || self.has_strings(),
             at::FINGERPRINTS..at::MEANING => self.has_rows(),
             at::MEANING..at::SIXTH => version > 1,
             at::SIXTH..at::SECOND_COUNT => sections > at::SECTIONS,
-            at::SECOND_COUNT..at::RESERVED => self.is_multi_map() && self.has_strings(),
+            at::SECOND_COUNT..at::RESERVED => self.has_value_count() && self.has_strings(),
             _ => place < at::SLOTS + at::OF_SECTION * sections || place >= at::CHECKSUM,
         }
     }
@@ -97,6 +97,10 @@ impl Meaning {
     /// Returns the meaning of strings with values of this type. Errors: as [`of`](Self::of).
     pub(crate) fn of_strings_to<V: Value>() -> Result<Meaning> {
         Ok(Meaning { value: described::<V>()?, ..Meaning::of_strings() })
+    }
+    /// Returns the meaning of the same keys with values that are strings.
+    pub(crate) fn to_strings(self) -> Meaning {
+        Meaning { value: padded(STRINGS), ..self }
     }
     /// Returns that of types with these descriptions, of at most [`MEANING_BYTES`] each.
     pub(crate) fn described(key: &str, value: Option<&str>) -> Meaning {
@@ -216,7 +220,8 @@ pub(crate) struct Header {
     pub shape: Shape,
     /// Pairs in the stash.
     pub stashed: u64,
-    /// Number of values of a multimap; 0 for other kinds.
+    /// Number of values of a multimap, or of bytes of all values that are strings; 0 for other
+    /// kinds.
     pub values: u64,
     /// Number of bytes of all keys that are strings; 0 for other kinds.
     pub key_bytes: u64,
@@ -297,7 +302,13 @@ impl Header {
             Section::Keys if self.kind.has_strings() => (self.key_bytes.div_ceil(8), Width::U64),
             Section::Starts if self.kind.has_strings() => (self.pairs + 1, Width::U64),
             Section::Keys => (self.pairs, self.types.key),
+            Section::ValueStarts if self.kind.has_values_of_strings() => {
+                (self.pairs + 1, Width::U64)
+            }
             Section::Starts | Section::ValueStarts => (self.pairs + 1, Width::U32),
+            Section::Values if self.kind.has_values_of_strings() => {
+                (self.values.div_ceil(8), Width::U64)
+            }
             Section::Values => {
                 let values = if self.kind.is_multi_map() { self.values } else { self.pairs };
                 (values, self.types.value.unwrap_or(Width::U32))
@@ -320,14 +331,20 @@ impl Header {
     }
     /// Returns the number of bytes of the strings whose words are in a section.
     pub(crate) fn strings_in(&self, section: Section) -> Option<u64> {
-        (section == Section::Keys && self.kind.has_strings()).then_some(self.key_bytes)
+        match section {
+            Section::Keys if self.kind.has_strings() => Some(self.key_bytes),
+            Section::Values if self.kind.has_values_of_strings() => Some(self.values),
+            _ => None,
+        }
     }
     /// Returns what the starts in a section ascend to, and whether they may be equal: those of
     /// strings may.
     pub(crate) fn starts_in(&self, section: Section) -> Option<(u64, bool)> {
         match section {
             Section::Starts if self.kind.has_strings() => Some((self.key_bytes, true)),
-            Section::Starts | Section::ValueStarts => Some((self.values, false)),
+            Section::Starts | Section::ValueStarts => {
+                Some((self.values, self.kind.has_values_of_strings()))
+            }
             _ => None,
         }
     }

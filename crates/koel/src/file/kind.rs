@@ -14,12 +14,14 @@ pub enum Section {
     Stash,
     /// The distinct keys: of an index in id order, 128-bit keys in row order.
     Keys,
-    /// The start of each key's values in a multimap, and the end of the last key's; of each string
-    /// if keys are strings.
+    /// The start of each key's values in a multimap, and the end of the last key's; of each key if
+    /// keys are strings.
     Starts,
-    /// The values of a multimap, grouped by key, or of a map of keys in rows, in row order.
+    /// The values of a multimap, grouped by key, or of a map of keys in rows, in row order; the
+    /// bytes of values that are strings.
     Values,
-    /// The start of each key's values, and the end of the last key's, in a multimap of strings.
+    /// The start of each key's values, and the end of the last key's, in a multimap of strings; of
+    /// each value if values are strings.
     ValueStarts,
 }
 impl Section {
@@ -77,12 +79,18 @@ pub enum TableKind {
     MultiMap128,
     /// Strings with any number of values each: [`StringMultiMap`](crate::StringMultiMap).
     StringMultiMap,
+    /// Keys with one string each: [`MapToStrings`](crate::MapToStrings).
+    MapToStrings,
+    /// 128-bit keys with one string each: [`MapToStrings<u128>`](crate::MapToStrings).
+    Map128ToStrings,
+    /// Strings with one string each: [`StringMapToStrings`](crate::StringMapToStrings).
+    StringMapToStrings,
 }
 /// Maximum number of sections after the header.
 pub(super) const MAX_SECTIONS: usize = 6;
 impl TableKind {
     /// All kinds, with their numbers in the format.
-    pub(super) const ALL: [(u32, TableKind); 12] = [
+    pub(super) const ALL: [(u32, TableKind); 15] = [
         (1, TableKind::Map),
         (2, TableKind::Set),
         (3, TableKind::Index),
@@ -95,6 +103,9 @@ impl TableKind {
         (10, TableKind::StringIndex),
         (11, TableKind::MultiMap128),
         (12, TableKind::StringMultiMap),
+        (13, TableKind::MapToStrings),
+        (14, TableKind::Map128ToStrings),
+        (15, TableKind::StringMapToStrings),
     ];
 
     /// Returns the sections after the header, in order.
@@ -115,7 +126,14 @@ impl TableKind {
             TableKind::MultiMap | TableKind::MultiMap128 => &NUMBERS,
             TableKind::Map128 => &[Section::Slots, Section::Stash, Section::Keys, Section::Values],
             TableKind::StringSet | TableKind::StringIndex => &STRINGS[..4],
-            TableKind::StringMultiMap => &STRINGS,
+            TableKind::StringMultiMap | TableKind::StringMapToStrings => &STRINGS,
+            TableKind::MapToStrings | TableKind::Map128ToStrings => &[
+                Section::Slots,
+                Section::Stash,
+                Section::Keys,
+                Section::ValueStarts,
+                Section::Values,
+            ],
             // Values of 128 bits begin on a multiple of 16 bytes, as the stash ends on one.
             TableKind::StringMap => {
                 &[Section::Slots, Section::Stash, Section::Values, Section::Starts, Section::Keys]
@@ -138,13 +156,25 @@ impl TableKind {
                 | TableKind::StringMap
                 | TableKind::StringIndex
                 | TableKind::StringMultiMap
+                | TableKind::StringMapToStrings
         )
     }
     /// Returns whether keys have any number of values.
     pub(crate) fn is_multi_map(self) -> bool {
         matches!(self, TableKind::MultiMap | TableKind::MultiMap128 | TableKind::StringMultiMap)
     }
-    /// Returns the section of the starts of values.
+    /// Returns whether values are strings.
+    pub(crate) fn has_values_of_strings(self) -> bool {
+        matches!(
+            self,
+            TableKind::MapToStrings | TableKind::Map128ToStrings | TableKind::StringMapToStrings
+        )
+    }
+    /// Returns whether the number of values, or of their bytes, does not follow from that of keys.
+    pub(super) fn has_value_count(self) -> bool {
+        self.is_multi_map() || self.has_values_of_strings()
+    }
+    /// Returns the section of the starts of values of a multimap.
     pub(crate) fn starts_of_values(self) -> Section {
         if self.has_strings() { Section::ValueStarts } else { Section::Starts }
     }
@@ -156,7 +186,8 @@ impl TableKind {
             TableKind::Set128
             | TableKind::Map128
             | TableKind::Index128
-            | TableKind::MultiMap128 => &[128],
+            | TableKind::MultiMap128
+            | TableKind::Map128ToStrings => &[128],
             _ => &[32, 64],
         }
     }
@@ -168,6 +199,10 @@ impl TableKind {
             | TableKind::MultiMap128
             | TableKind::StringMultiMap => &[32, 64],
             TableKind::Map128 | TableKind::StringMap => &[32, 64, 128],
+            // Of the words.
+            TableKind::MapToStrings
+            | TableKind::Map128ToStrings
+            | TableKind::StringMapToStrings => &[64],
             TableKind::Set | TableKind::Set128 | TableKind::StringSet => &[0],
             TableKind::Index | TableKind::Index128 | TableKind::StringIndex => &[32],
         }
@@ -188,6 +223,9 @@ impl fmt::Display for TableKind {
             TableKind::StringIndex => "an index of strings",
             TableKind::MultiMap128 => "a multimap of 128-bit keys",
             TableKind::StringMultiMap => "a multimap of strings",
+            TableKind::MapToStrings => "a map to strings",
+            TableKind::Map128ToStrings => "a map of 128-bit keys to strings",
+            TableKind::StringMapToStrings => "a map of strings to strings",
         })
     }
 }

@@ -45,6 +45,16 @@ impl<K: Key> Filed for Index<K> {
         self.store.file()
     }
 }
+impl<K: Key> FiledIndex for Index<K> {
+    const MULTI_MAP: TableKind = StoreOf::<K>::MULTI_MAP;
+    const TO_STRINGS: TableKind = StoreOf::<K>::TO_STRINGS;
+    fn contents(&self) -> Result<Contents<'_, Self::Slots, u64>> {
+        self.store.contents()
+    }
+    fn add_keys<W: Write + Seek>(&self, sections: &mut Sections<'_, '_, W>) -> Result<()> {
+        self.store.add_keys(sections)
+    }
+}
 impl<K: KeyBits> Filed for SlotIndex<K> {
     const KIND: TableKind = TableKind::Index;
     type Slots = K::Layout<u32>;
@@ -63,6 +73,7 @@ impl<K: KeyBits> Filed for SlotIndex<K> {
 }
 impl<K: KeyBits> FiledIndex for SlotIndex<K> {
     const MULTI_MAP: TableKind = TableKind::MultiMap;
+    const TO_STRINGS: TableKind = TableKind::MapToStrings;
     fn contents(&self) -> Result<Contents<'_, Self::Slots, u64>> {
         self.map.filed()
     }
@@ -112,7 +123,7 @@ impl<K: Key, V: SlotValue> Filed for MultiMap<K, V> {
         Meaning::of::<K, V>()
     }
     fn write<W: Write + Seek>(&self, writer: Writer<'_, W>) -> Result<()> {
-        self.grouped.write_with(&self.index.store, writer)
+        self.grouped.write_with(&self.index, writer)
     }
     fn read<R: Read + Seek>(parts: &mut Parts<'_, R>) -> Result<MultiMap<K, V>> {
         Ok(MultiMap { index: Index::read(parts)?, grouped: Grouped::read(parts)? })

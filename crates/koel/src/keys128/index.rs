@@ -109,6 +109,7 @@ impl Filed for RowIndex {
 }
 impl FiledIndex for RowIndex {
     const MULTI_MAP: TableKind = TableKind::MultiMap128;
+    const TO_STRINGS: TableKind = TableKind::Map128ToStrings;
     fn contents(&self) -> Result<Contents<'_, Slots, u64>> {
         self.0.rows.filed()
     }

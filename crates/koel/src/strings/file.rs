@@ -1,6 +1,7 @@
 //! Strings in files: see [`file`](mod@crate::file).
 use super::column::Strings;
-use super::{StringIndex, StringMap, StringMultiMap, StringSet};
+use super::to_strings::KeyIndex;
+use super::{StringIndex, StringMap, StringMultiMap, StringSet, ToStrings};
 use crate::error::Result;
 use crate::file::filed::{Filed, FiledIndex, Parts, in_files};
 use crate::file::format::{Meaning, Types};
@@ -149,6 +150,7 @@ impl Filed for StringIndex {
 }
 impl FiledIndex for StringIndex {
     const MULTI_MAP: TableKind = TableKind::StringMultiMap;
+    const TO_STRINGS: TableKind = TableKind::StringMapToStrings;
     fn contents(&self) -> Result<Contents<'_, Slots, u64>> {
         self.keys.contents()
     }
@@ -185,5 +187,43 @@ impl<V: SlotValue> Filed for StringMultiMap<V> {
     }
     fn file(&self) -> Option<&Mapping> {
         self.index.file()
+    }
+}
+
+in_files! {
+    /// ```
+    /// let device = koel::Device::cpu()?;
+    /// let mut bytes = std::io::Cursor::new(vec![]);
+    /// koel::MapToStrings::build(&device, &[7, 3], &["seven", "three"])?.save_to(&mut bytes)?;
+    /// let map = koel::MapToStrings::<i32>::load_bytes(&device, bytes.get_ref())?;
+    /// assert_eq!(map.get(&[3, 4])?, [Some(b"three".to_vec()), None]);
+    /// # Ok::<(), koel::Error>(())
+    /// ```
+    impl[I: KeyIndex] ToStrings<I>
+}
+impl<I: KeyIndex> Filed for ToStrings<I> {
+    const KIND: TableKind = I::TO_STRINGS;
+    type Slots = I::Slots;
+    fn types() -> Types {
+        Types { value: Some(Width::U64), ..I::types() }
+    }
+    fn meaning() -> Result<Meaning> {
+        Ok(I::meaning()?.to_strings())
+    }
+    fn write<W: Write + Seek>(&self, writer: Writer<'_, W>) -> Result<()> {
+        let (values, duplicates) = (self.values.bounds()?.len(), self.duplicates);
+        let contents = Contents { values, duplicates, ..self.index.contents()? };
+        writer.table(Self::KIND, Self::types(), contents, |sections| {
+            self.index.add_keys(sections)?;
+            self.values.add_to(sections)
+        })
+    }
+    fn read<R: Read + Seek>(parts: &mut Parts<'_, R>) -> Result<ToStrings<I>> {
+        let duplicates = parts.header().duplicates as usize;
+        let (index, starts) = (I::read(parts)?, Section::ValueStarts);
+        Ok(ToStrings { index, values: Strings::read(parts, starts, Section::Values)?, duplicates })
+    }
+    fn file(&self) -> Option<&Mapping> {
+        self.values.file()
     }
 }

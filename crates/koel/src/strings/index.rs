@@ -156,14 +156,7 @@ impl StringIndex {
     ///
     /// Errors: more ids than 32-bit indices can address, out of memory.
     pub fn keys_of(&self, ids: &[u32]) -> Result<Vec<Option<Vec<u8>>>> {
-        let (device, n) = (self.device(), self.len());
-        let (staged, stream) = (device.stage32("ids", ids)?, device.stream()?);
-        let strings = self.column().select(&stream, staged.view())?.download()?;
-        let own = |(&id, bytes): (&u32, &[u8])| {
-            let copied = || collect(bytes.iter().copied());
-            ((id as usize) < n).then(copied).transpose()
-        };
-        Ok(crate::fallible::try_collect(ids.iter().zip(strings.iter()).map(own))?)
+        self.column().options(ids)
     }
 }
 impl fmt::Debug for StringIndex {

@@ -12,7 +12,10 @@ use crate::file::writer::{Sink, Writer};
 use crate::groups::{Index, IndexBuilder, MultiMap, NO_ID, Retrieved};
 use crate::map::{Map, Operation};
 use crate::set::Set;
-use crate::strings::{StringIndex, StringMap, StringMultiMap, StringSet, StringVec, Strings};
+use crate::strings::{
+    MapToStrings, StringIndex, StringMap, StringMapToStrings, StringMultiMap, StringSet, StringVec,
+    Strings,
+};
 use crate::table::update::{Operations, Outcome};
 use crate::types::{KeyBits, ValueBits};
 use crate::verbs::row_keys::RowKeys;
@@ -97,15 +100,16 @@ pub(super) trait Visit {
 trait Bits: crate::types::Bits + Typed {}
 impl<B: crate::types::Bits + Typed> Bits for B {}
 
-/// Finds the type of a table. The width of its keys is `None` for strings; that of values is not
-/// used if there are none.
+/// Finds the type of a table. The widths of its keys and values are `None` for strings; that of
+/// values is not used if there are none.
 ///
-/// Errors: a multimap with values of more than 64 bits.
+/// Errors: a multimap with values of more than 64 bits, or of strings.
 pub(super) fn visit<F: Visit>(
     kind: Kind,
-    (key, value): (Option<Width>, Width),
+    (key, value): (Option<Width>, Option<Width>),
     to: F,
 ) -> Result<F::Out> {
+    let Some(value) = value else { return visit_to_strings(kind, key, to) };
     match (kind, key) {
         (Kind::Map, Some(Width::U32)) => visit_map::<u32, F>(value, to),
         (Kind::Map, Some(Width::U64)) => visit_map::<u64, F>(value, to),
@@ -129,8 +133,17 @@ pub(super) fn visit<F: Visit>(
         (Kind::MultiMap, None) => match value {
             Width::U32 => to.visit::<StringMultiMap<u32>>(),
             Width::U64 => to.visit::<StringMultiMap<u64>>(),
-            Width::U128 => Err(wide_values()),
+            Width::U128 => Err(wide_values("of 128 bits")),
         },
+    }
+}
+fn visit_to_strings<F: Visit>(kind: Kind, key: Option<Width>, to: F) -> Result<F::Out> {
+    match key {
+        _ if kind != Kind::Map => Err(wide_values("bytes")),
+        Some(Width::U32) => to.visit::<MapToStrings<u32>>(),
+        Some(Width::U64) => to.visit::<MapToStrings<u64>>(),
+        Some(Width::U128) => to.visit::<MapToStrings<u128>>(),
+        None => to.visit::<StringMapToStrings>(),
     }
 }
 fn visit_map<K: Bits, F: Visit>(value: Width, to: F) -> Result<F::Out> {
@@ -147,13 +160,13 @@ where
     match value {
         Width::U32 => to.visit::<MultiMap<K, u32>>(),
         Width::U64 => to.visit::<MultiMap<K, u64>>(),
-        Width::U128 => Err(wide_values()),
+        Width::U128 => Err(wide_values("of 128 bits")),
     }
 }
-fn wide_values() -> Error {
+fn wide_values(found: &str) -> Error {
     Error::Setting {
         field: "type of the values",
-        found: "of 128 bits".into(),
+        found: found.into(),
         expected: "of up to 64 bits in a multimap".into(),
     }
 }
@@ -303,7 +316,7 @@ where
         column(self.device(), &self.keys_of(ids)?)
     }
 }
-/// What an index reports, which keys in slots and in rows keep elsewhere.
+/// What an index reports, which keeps it elsewhere if its keys are in rows.
 trait Reported: Send + Sync {
     fn report(&self) -> Result<TableReport>;
 }
@@ -313,6 +326,11 @@ impl<K: KeyBits> Reported for Index<K> {
     }
 }
 impl Reported for Index<u128> {
+    fn report(&self) -> Result<TableReport> {
+        Ok(TableReport { duplicates: 0, ..self.report()?.into() })
+    }
+}
+impl Reported for StringIndex {
     fn report(&self) -> Result<TableReport> {
         Ok(TableReport { duplicates: 0, ..self.report()?.into() })
     }
@@ -459,7 +477,7 @@ impl Built for StringIndex {
 impl Erased for StringIndex {
     methods! { Kind::Index }
     fn report(&self) -> Result<TableReport> {
-        Ok(TableReport { duplicates: 0, ..self.report()?.into() })
+        Reported::report(self)
     }
     fn contains(&self, keys: &RowKeys<'_>) -> Result<Vec<bool>> {
         has_id(self.ids(&keys.slices()?)?)
@@ -518,3 +536,60 @@ impl<V: ValueBits + Typed> Erased for StringMultiMap<V> {
         Ok((offsets, values.into()))
     }
 }
+
+/// Maps to strings; the closure returns the keys as the index takes them.
+macro_rules! to_strings { ([$($generics:tt)*] $table:ty [$($bound:tt)*], |$keys:ident| $own:expr) => {
+    impl<$($generics)*> Built for $table
+    where
+        $($bound)*
+    {
+        fn build(
+            device: &Device,
+            options: TableOptions,
+            $keys: &RowKeys<'_>,
+            values: Option<&RowKeys<'_>>,
+        ) -> Result<Self> {
+            let values = values.map_or(Ok(repeat(&[][..], 0)?), RowKeys::slices)?;
+            Self::build_with(device, options.of_rows()?, $own, &values)
+        }
+    }
+    impl<$($generics)*> Erased for $table
+    where
+        $($bound)*
+    {
+        methods! { Kind::Map }
+        fn report(&self) -> Result<TableReport> {
+            let (duplicates, bytes) = (self.duplicates(), self.bytes());
+            Ok(TableReport { duplicates, bytes, ..Reported::report(self.index())? })
+        }
+        fn contains(&self, $keys: &RowKeys<'_>) -> Result<Vec<bool>> {
+            self.contains($own)
+        }
+        fn keys(&self) -> Result<ColumnVec> {
+            Ok(self.index().keys()?.into())
+        }
+        fn get(&self, $keys: &RowKeys<'_>) -> Result<ColumnVec> {
+            let ids = self.ids($own)?;
+            let valid = collect(ids.iter().map(|&id| id != NO_ID))?;
+            Ok(ColumnVec::new(DataVec::Bytes(self.values_of(&ids)?), Some(valid)))
+        }
+        fn pairs(&self) -> Result<(ColumnVec, ColumnVec)> {
+            Ok((self.index().keys()?.into(), self.values().download()?.into()))
+        }
+        fn update(
+            &mut self,
+            operation: Operation,
+            $keys: &RowKeys<'_>,
+            values: Option<&RowKeys<'_>>,
+        ) -> Result<Vec<Outcome>> {
+            let values = values.map_or(Ok(repeat(&[][..], 0)?), RowKeys::slices)?;
+            match operation {
+                Operation::Erase => self.erase($own),
+                Operation::Insert => self.insert($own, &values),
+                _ => self.insert_or_assign($own, &values),
+            }
+        }
+    }
+} }
+to_strings! { [K: Bits] MapToStrings<K> [Index<K>: Reported], |keys| keys.bits::<K>() }
+to_strings! { [] StringMapToStrings [], |keys| &keys.slices()? }

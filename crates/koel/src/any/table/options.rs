@@ -29,7 +29,12 @@ impl Kind {
 impl From<TableKind> for Kind {
     fn from(kind: TableKind) -> Kind {
         match kind {
-            TableKind::Map | TableKind::Map128 | TableKind::StringMap => Kind::Map,
+            TableKind::Map
+            | TableKind::Map128
+            | TableKind::StringMap
+            | TableKind::MapToStrings
+            | TableKind::Map128ToStrings
+            | TableKind::StringMapToStrings => Kind::Map,
             TableKind::Set | TableKind::Set128 | TableKind::StringSet => Kind::Set,
             TableKind::Index | TableKind::Index128 | TableKind::StringIndex => Kind::Index,
             TableKind::MultiMap | TableKind::MultiMap128 | TableKind::StringMultiMap => {
@@ -107,7 +112,7 @@ impl TableOptions {
     /// Errors: a reproducible table.
     pub(super) fn of_rows(self) -> Result<RowsOptions> {
         if self.reproducible {
-            let (found, expected) = ("true".into(), "false for keys of bytes".into());
+            let (found, expected) = ("true".into(), "false for keys or values of bytes".into());
             return Err(Error::Setting { field: "reproducible", found, expected });
         }
         let duplicates = self.duplicates.unwrap_or_default();

@@ -38,10 +38,19 @@ impl Header {
             fingerprints: if kind.has_rows() { long(start, at::FINGERPRINTS) } else { 0 },
             checksums: [0; MAX_SECTIONS],
         };
-        if kind.has_strings() && header.meaning.key() != STRINGS {
-            let (byte, found) = (at::MEANING as u64, long(start, at::MEANING));
-            let (field, expected) = ("type of the keys", format!("those of {STRINGS:?}"));
-            return Err(FileErrorKind::Field { byte, field, found, expected });
+        let strings = [
+            (kind.has_strings(), Some(header.meaning.key()), at::MEANING, "type of the keys"),
+            (
+                kind.has_values_of_strings(),
+                header.meaning.value(),
+                at::MEANING + MEANING_BYTES,
+                "type of the values",
+            ),
+        ];
+        let wrong = strings.into_iter().find(|(are, name, ..)| *are && *name != Some(STRINGS));
+        if let Some((.., byte, field)) = wrong {
+            let (found, expected) = (long(start, byte), format!("those of {STRINGS:?}"));
+            return Err(FileErrorKind::Field { byte: byte as u64, field, found, expected });
         }
         header.read_stashed(start)?;
         header.read_counts(start, has_held)?;
@@ -92,6 +101,10 @@ impl Header {
         if self.kind.is_multi_map() {
             // Every key has a value.
             self.values = count(of_values, "values", self.pairs, most(MAX_PAIRS))?;
+        }
+        if self.kind.has_values_of_strings() {
+            let field = "bytes of all values";
+            self.values = count(of_values, field, 0, most(MOST_STRING_BYTES))?;
         }
         Ok(())
     }
