@@ -32,9 +32,9 @@ use std::fmt;
 /// ```
 ///
 /// # How it works
-/// An [`Index`] or a [`StringIndex`] numbers the keys in order of first occurrence, and a column has
-/// the value of each id: answers and their order are the same on every device and in every run. A
-/// lookup is one in the index; then the values of the ids are copied.
+/// An [`Index`] or a [`StringIndex`] numbers the keys in order of first occurrence, and a column
+/// has the value of each id: answers and their order are the same on every device and in every run.
+/// A lookup is one in the index; then the values of the ids are copied.
 ///
 /// # Cost
 /// Memory: that of the index, the bytes of the values, and 8 bytes per key. A batch of changes

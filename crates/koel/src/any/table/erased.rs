@@ -538,7 +538,9 @@ impl<V: ValueBits + Typed> Erased for StringMultiMap<V> {
 }
 
 /// Maps to strings; the closure returns the keys as the index takes them.
-macro_rules! to_strings { ([$($generics:tt)*] $table:ty [$($bound:tt)*], |$keys:ident| $own:expr) => {
+macro_rules! to_strings { (
+    [$($generics:tt)*] $table:ty [$($bound:tt)*], |$keys:ident| $own:expr
+) => {
     impl<$($generics)*> Built for $table
     where
         $($bound)*

@@ -45,6 +45,10 @@ pub(super) fn width(of: DataType) -> Option<Width> {
     }
     with_type!(of, T => Some(width::<T>()), bytes => None)
 }
+/// Returns the bits of a key in canonical form, packed, of those that compare as keys do.
+pub(super) fn packed(of: DataType, ordered: u128) -> u128 {
+    with_type!(of, K => K::of_ordered(ordered).canonical().pack(), bytes => ordered)
+}
 
 /// Returns a column of bits as what they mean; nulls are 0. Errors: out of memory.
 pub(super) fn meant(

@@ -18,7 +18,7 @@ use crate::map::Operation;
 use crate::table::update::Outcome;
 use crate::verbs::row_keys::RowKeys;
 use erased::{Built, Erased, Visit, visit};
-use meaning::{Form, meant, of_keys, of_values, width};
+use meaning::{Form, meant, of_keys, of_values, packed, width};
 pub use options::{Kind, TableOptions, TableReport};
 use std::fmt;
 use std::fs::File;
@@ -111,7 +111,14 @@ impl Table {
             of_keys(device, keys, form)?,
             values.map(|values| of_values(device, values)).transpose()?,
         );
-        Ok(types.of(visit(options.kind, widths, building)?))
+        let built = visit(options.kind, widths, building).map_err(|e| match e {
+            // As other maps have it.
+            Error::DuplicateKey { key, first, second } if form == Form::Ordered => {
+                Error::DuplicateKey { key: packed(types.key, key), first, second }
+            }
+            e => e,
+        })?;
+        Ok(types.of(built))
     }
     /// Returns what the table holds.
     pub fn kind(&self) -> Kind {
