@@ -3,9 +3,9 @@
 //! [`Map::save`], [`Map::load`] and [`Map::open`] write and read them, as do the same methods of
 //! [`Set`], [`Index`], [`MultiMap`], [`Map128`], [`Set128`], [`StringMap`], [`StringSet`],
 //! [`StringIndex`], [`StringMultiMap`] and [`ToStrings`](crate::ToStrings); a
-//! [`Table`](crate::any::Table) is read from files of each of them. This module has what all kinds share: [`info`] returns what a file holds, and
-//! [`FileError`] describes its faults. `docs/format.md` describes the bytes, so that other programs
-//! can read them.
+//! [`Table`](crate::any::Table) is read from files of each of them. This module has what all kinds
+//! share: [`info`] returns what a file holds, and [`FileError`] describes its faults.
+//! `docs/format.md` describes the bytes, so that other programs can read them.
 //!
 //! ```
 //! use koel::{Device, Map};

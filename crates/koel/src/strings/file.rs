@@ -62,13 +62,13 @@ impl StringSet {
 impl Strings {
     /// Adds the sections of the starts and of the bytes.
     fn add_to<W: Write + Seek>(&self, sections: &mut Sections<'_, '_, W>) -> Result<()> {
-        let (copied, bounds) = (self.from_start()?, self.bounds()?);
+        let (copied, bounds) = (self.rebased()?, self.bounds()?);
         let column = copied.as_ref().unwrap_or(self);
         sections.add(column.offsets())?;
         sections.add_strings(column.words(), bounds.len())
     }
     /// Returns a copy whose first string begins at 0, unless this one's does.
-    fn from_start(&self) -> Result<Option<Strings>> {
+    fn rebased(&self) -> Result<Option<Strings>> {
         if self.bounds()?.start == 0 {
             return Ok(None);
         }
