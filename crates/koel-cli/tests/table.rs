@@ -434,7 +434,79 @@ fn every_kind_is_built_and_asked() {
     }
 }
 
-/// 128-bit keys, raw and as text, in a table of each kind that supports them.
+/// Strings as keys, in a table of each kind: without their quotes, and with them in answers.
+#[test]
+fn keys_of_bytes_are_built_and_asked() {
+    let (_keep, folder) = folder_with(&[
+        ("k.csv", b"city,v\nUlm,1\n\"a \"\"b\"\", c\",2\n,3\nUlm,4294967296\n"),
+        ("q.csv", b"city\nUlm\nOslo\n\"a \"\"b\"\", c\"\n"),
+        ("q.u32", &u32s(&[1])),
+        ("ids.u32", &u32s(&[1, 3])),
+    ]);
+    for (kind, value, pairs, answers) in [
+        ("map", Some("u64"), 3, &["Ulm,1,4294967296", "Oslo,0,", "\"a \"\"b\"\", c\",1,2"][..]),
+        ("set", None, 3, &["Ulm,1", "Oslo,0", "\"a \"\"b\"\", c\",1"]),
+        ("index", Some("u32"), 3, &["Ulm,1,0", "Oslo,0,", "\"a \"\"b\"\", c\",1,1"]),
+        (
+            "multimap",
+            Some("u64"),
+            4,
+            &["Ulm,1,1", "Ulm,1,4294967296", "Oslo,0,", "\"a \"\"b\"\", c\",1,2"],
+        ),
+    ] {
+        let build = ["build", "-o", "t.koel", "k.csv", "--column", "city", "--key-type", "bytes"];
+        let values = if value == Some("u64") { &["--value-column", "v"][..] } else { &[] };
+        let built = json(&folder, &[&build[..], &["--kind", kind], values].concat());
+        for report in [built, json(&folder, &["info", "t.koel"])] {
+            assert_eq!((&report["kind"], report["key"].as_str()), (&kind.into(), Some("bytes")));
+            assert_eq!(report.get("value").and_then(Value::as_str), value, "{kind}");
+            assert_eq!(["keys", "pairs"].map(|f| report[f].as_u64().unwrap()), [3, pairs]);
+        }
+        for quick in [&[][..], &["--quick"]] {
+            let query = ["query", "t.koel", "q.csv", "--column", "city", "-o", "a.csv"];
+            let asked = json(&folder, &[&query[..], quick].concat());
+            assert_eq!((&asked["queries"], &asked["found"]), (&3.into(), &2.into()), "{kind}");
+            let told = fs::read_to_string(folder.join("a.csv")).unwrap();
+            assert!(told.lines().skip(1).eq(answers.iter().copied()), "{told}");
+        }
+        let shown = done(&folder, &["query", "t.koel", "q.csv", "--header", "yes"]);
+        assert!(shown.contains("2 of 3 keys found") && shown.contains("Oslo"), "{shown}");
+        let error = refused(&folder, &["query", "t.koel", "q.u32"]);
+        assert!(error.contains("expected a CSV file"), "{error}");
+        let error = refused(&folder, &["query", "t.koel", "q.csv", "-o", "a.npy"]);
+        assert!(error.contains("an array holds no strings, expected a file named .csv"), "{error}");
+        if kind == "index" {
+            done(&folder, &["query", "t.koel", "ids.u32", "--ids", "-o", "a.csv"]);
+            let keys = fs::read_to_string(folder.join("a.csv")).unwrap();
+            assert_eq!(keys, "id,found,key\n1,1,\"a \"\"b\"\", c\"\n3,0,\n");
+        }
+    }
+    for (arguments, says) in [
+        (&["q.u32"][..], "--key-type bytes requires a CSV file"),
+        (&["k.csv", "--reproducible"], "--reproducible requires keys of 32 or 64 bits"),
+        (
+            &["k.csv", "--column", "city", "--duplicates", "reject"],
+            "k.csv: key \"Ulm\" occurs more than once",
+        ),
+    ] {
+        let build = ["build", "-o", "o.koel", "--key-type", "bytes"];
+        let error = refused(&folder, &[&build[..], arguments].concat());
+        assert!(error.contains(says), "{error}");
+    }
+    // A heading cannot be told from a key.
+    let note = "was taken for the heading";
+    assert!(
+        text(
+            &koel(&folder, &["build", "q.csv", "-o", "o", "--key-type", "bytes"])
+                .output()
+                .unwrap()
+                .stderr
+        )
+        .contains(note)
+    );
+}
+
+/// 128-bit keys, raw and as text, in a table of each kind.
 #[test]
 fn keys_of_128_bits_are_built_and_asked() {
     let uuid = 0xF47A_C10B_58CC_4372_A567_0E02_B2C3_D479u128;
@@ -458,12 +530,15 @@ fn keys_of_128_bits_are_built_and_asked() {
             ("map", Some("u64"), 1, ["1,2", "0,", "1,1099511627776"]),
             ("set", None, 1, ["1", "0", "1"]),
             ("index", Some("u32"), 1, ["1,1", "0,", "1,0"]),
+            ("multimap", Some("u64"), 0, ["1,2", "0,", "1,1"]),
         ] {
-            let values = match (kind, input.len()) {
-                ("map", 1) => &["--values", "v.u64"][..],
-                ("map", _) => &["--value-column", "v"],
+            let values = match (value, input.len()) {
+                (Some("u64"), 1) => &["--values", "v.u64"][..],
+                (Some("u64"), _) => &["--value-column", "v"],
                 _ => &[],
             };
+            // A row for each value.
+            let more = u64::from(kind == "multimap");
             let built = json(
                 &folder,
                 &[&["build", "-o", "t.koel", "--kind", kind], input, values].concat(),
@@ -473,19 +548,20 @@ fn keys_of_128_bits_are_built_and_asked() {
                 assert_eq!(report.get("value").and_then(Value::as_str), value, "{kind}");
                 assert_eq!(
                     ["keys", "pairs", "duplicates"].map(|f| report[f].as_u64().unwrap()),
-                    [3, 3, duplicates]
+                    [3, 3 + more, duplicates]
                 );
             }
             let asked = json(&folder, &["query", "t.koel", "q.u128", "-o", "a.csv"]);
-            assert_eq!(["queries", "found", "rows"].map(|f| asked[f].as_u64().unwrap()), [3, 2, 3]);
+            let counts = ["queries", "found", "rows"].map(|f| asked[f].as_u64().unwrap());
+            assert_eq!(counts, [3, 2, 3 + more]);
             let told = fs::read_to_string(folder.join("a.csv")).unwrap();
-            let rows = [7, 8, uuid]
-                .into_iter()
-                .zip(answers)
-                .map(|(key, answer)| format!("{},{answer}", text(key)));
-            assert!(told.lines().skip(1).eq(rows), "{told}");
+            let rows = [7, 8, uuid].into_iter().zip(answers);
+            let rows = rows.map(|(key, answer)| format!("{},{answer}", text(key)));
+            let last = (more > 0).then(|| format!("{},1,1099511627776", text(uuid)));
+            assert!(told.lines().skip(1).eq(rows.chain(last)), "{told}");
             // Answers can be used as queries.
-            assert_eq!(json(&folder, &["query", "t.koel", "a.csv", "--column", "key"])["found"], 2);
+            let again = json(&folder, &["query", "t.koel", "a.csv", "--column", "key"]);
+            assert_eq!(again["found"], 2 + more);
             let shown = done(&folder, &["query", "t.koel", "q.csv"]);
             assert!(
                 shown.contains("1 of 2 keys found") && shown.contains(&text(uuid - 1)),
@@ -520,9 +596,8 @@ fn keys_of_128_bits_are_built_and_asked() {
     fs::write(folder.join("few.u128"), raw(&[1, 1 | 1 << 64, 1 << 40])).unwrap();
     assert_eq!(json(&folder, &["query", "t.koel", "few.u128"])["found"], 2);
     for (arguments, says) in [
-        (&["k.u128", "--kind", "multimap"][..], "--kind multimap requires keys of 32 or 64 bits"),
         (
-            &["k.csv", "--key-type", "u128", "--reproducible"],
+            &["k.csv", "--key-type", "u128", "--reproducible"][..],
             "--reproducible requires keys of 32 or 64 bits",
         ),
         (
@@ -1130,7 +1205,7 @@ fn input_larger_than_memory_is_an_error() {
     let to_build = least(0, "build small.csv --kind set -o t.koel");
     assert_eq!(limited(&folder, to_build + 2048, build), (Some(0), String::new()));
 }
-/// Tables of strings are described; there is no command yet that makes one or looks one up.
+/// Tables of strings are described, and asked if their values are unsigned numbers or strings.
 #[test]
 fn tables_of_strings_are_described() {
     let folder = tempfile::tempdir().unwrap();
@@ -1142,10 +1217,14 @@ fn tables_of_strings_are_described() {
         (&info["kind"], &info["key"], &info["value"]),
         (&"map".into(), &"bytes".into(), &"i32".into())
     );
-    fs::write(folder.path().join("keys.u32"), [0; 4]).unwrap();
-    let error = refused(folder.path(), &["query", "words.koel", "keys.u32"]);
-    assert!(
-        error.contains("words.koel: holds a map of strings, expected a table of numbers"),
-        "{error}"
-    );
+    fs::write(folder.path().join("keys.csv"), "x\n").unwrap();
+    let error = refused(folder.path(), &["query", "words.koel", "keys.csv"]);
+    let says = "words.koel: holds a map of strings of bytes -> i32, expected keys and values of";
+    assert!(error.contains(says), "{error}");
+    let table = koel::MapToStrings::build(&koel::Device::cpu().unwrap(), &[7u64], &["a,b"]);
+    table.unwrap().save(folder.path().join("names.koel")).unwrap();
+    fs::write(folder.path().join("keys.csv"), "7\n8\n").unwrap();
+    done(folder.path(), &["query", "names.koel", "keys.csv", "-o", "a.csv"]);
+    let told = fs::read_to_string(folder.path().join("a.csv")).unwrap();
+    assert_eq!(told, "key,found,value\n7,1,\"a,b\"\n8,0,\n");
 }

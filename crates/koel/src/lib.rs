@@ -71,7 +71,8 @@ pub use map::{Map, MapBuilder, MapJoiner, MapOptions, MapUpdater, Operation};
 pub use set::{Set, SetBuilder, SetCombiner, SetOperation, SetOptions, SetUpdater};
 #[doc(inline)]
 pub use strings::{
-    StringIndex, StringMap, StringMultiMap, StringSet, StringVec, Strings, string_counts,
+    MapToStrings, StringIndex, StringMap, StringMapToStrings, StringMultiMap, StringSet, StringVec,
+    Strings, ToStrings, string_counts,
 };
 pub use table::BuildReport;
 pub use table::update::{Operations, Outcome};

@@ -3,7 +3,10 @@ use koel::any::{self, Kind};
 use koel::file::TableKind;
 use koel::groups::reduction::{Max, Reduction};
 use koel::types::{Bits, KeyBits, ValueBits};
-use koel::{Device, Index, Map, Map128, MultiMap, Set, Set128, StringIndex, StringMap, StringSet};
+use koel::{
+    Device, Index, Map, Map128, MapToStrings, MultiMap, Set, Set128, StringIndex, StringMap,
+    StringMapToStrings, StringMultiMap, StringSet,
+};
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
@@ -46,10 +49,25 @@ fn all_kinds(bytes: &[u8]) {
         table::<StringSet>(bytes),
         table::<StringMap<i32>>(bytes),
         table::<StringIndex>(bytes),
+        table::<MultiMap<u128, u32>>(bytes),
+        table::<MultiMap<u128, u64>>(bytes),
+        table::<StringMultiMap<u32>>(bytes),
+        table::<StringMultiMap<u64>>(bytes),
+        table::<MapToStrings<u32>>(bytes),
+        table::<MapToStrings<u64>>(bytes),
+        table::<MapToStrings<u128>>(bytes),
+        table::<StringMapToStrings>(bytes),
     ];
     let is_asked = verified.is_ok_and(|info| match info.kind {
         TableKind::StringMap => info.meaning.value() == Some("i32"),
         TableKind::StringIndex => info.meaning.value() == Some("u32"),
+        TableKind::MultiMap128 => info.meaning.to_string() == info.types.to_string(),
+        TableKind::StringMultiMap => {
+            info.meaning.value() == info.types.value.map(|value| value.to_string()).as_deref()
+        }
+        TableKind::MapToStrings | TableKind::Map128ToStrings => {
+            info.meaning.key() == info.types.key.to_string()
+        }
         _ => true,
     });
     assert_eq!(read.iter().filter(|&&read| read).count(), usize::from(is_asked));
@@ -124,15 +142,41 @@ tables! {
                 .all(|(key, id)| key.is_some() == ((id as usize) < self.len()))
         );
     }
-    [K: KeyBits, V: ValueBits] MultiMap<K, V> [Max: Reduction<V>]: |self, words, bytes| {
+    [K: Bits, V: ValueBits] MultiMap<K, V> [Max: Reduction<V>]: |self, words, bytes| {
         self.index().ask(words, bytes);
         // Only a few keys, because each may have many values.
-        let keys = keys::<K>(&words[..words.len().min(16)]);
+        let few = keys128(&words[..words.len().min(16)]);
+        let keys = few.into_iter().flat_map(|key| [key, key >> 32]).map(K::of_packed);
+        let keys = keys.collect::<Vec<_>>();
         let (counts, found) = (self.counts(&keys).unwrap(), self.retrieve(&keys).unwrap());
         for (i, count) in counts.into_iter().enumerate() {
             assert_eq!(found.of(i).len(), count as usize);
         }
         self.reduce::<Max>().unwrap();
+    }
+    [V: ValueBits] StringMultiMap<V> []: |self, words, bytes| {
+        self.index().ask(words, bytes);
+        let keys = strings(&words[..words.len().min(16)]);
+        let (counts, found) = (self.counts(&keys).unwrap(), self.retrieve(&keys).unwrap());
+        for (i, count) in counts.into_iter().enumerate() {
+            assert_eq!(found.of(i).len(), count as usize);
+        }
+    }
+    [K: Bits] MapToStrings<K> []: |self, words, bytes| {
+        self.index().ask(words, bytes);
+        // Only a few keys, because each may have a long value.
+        let few = keys128(&words[..words.len().min(8)]);
+        let keys = few.into_iter().flat_map(|key| [key, key >> 32]).map(K::of_packed);
+        let keys = keys.collect::<Vec<_>>();
+        let (found, there) = (self.get(&keys).unwrap(), self.contains(&keys).unwrap());
+        assert!(found.iter().zip(there).all(|(value, there)| value.is_some() == there));
+        assert_eq!(self.values().len(), self.len());
+    }
+    [] StringMapToStrings []: |self, words, bytes| {
+        self.index().ask(words, bytes);
+        let keys = strings(&words[..words.len().min(16)]);
+        let (found, there) = (self.get(&keys).unwrap(), self.contains(&keys).unwrap());
+        assert!(found.iter().zip(there).all(|(value, there)| value.is_some() == there));
     }
     [] any::Table []: |self, words, bytes| {
         // Keys of any type are those of the table. A damaged file may not tell them.
@@ -244,11 +288,12 @@ fn seal(bytes: &mut [u8]) -> Option<()> {
     bytes.get(..4096)?;
     let sections = match bytes[12] {
         3 | 5 | 7 => 3,
-        4 | 9 => 5,
+        4 | 9 | 11 | 13 | 14 => 5,
         6 | 8 | 10 => 4,
+        12 | 15 => 6,
         _ => 2,
     };
-    for at in (64..).step_by(24).take(sections) {
+    for at in [64, 88, 112, 136, 160, 328].into_iter().take(sections) {
         let (start, length) = (long(bytes, at)?, long(bytes, at + 8)?);
         if let Some(section) = bytes.get(start..).and_then(|rest| rest.get(..length)) {
             let checksum = XxHash3_64::oneshot(section);

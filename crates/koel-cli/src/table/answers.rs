@@ -1,4 +1,5 @@
 //! Answers of a table: for people, as CSV, or as a NumPy array. Rows are streamed to the file.
+use super::column::Cell;
 use super::faults::in_file;
 use crate::failure::Outcome;
 use crate::output;
@@ -8,24 +9,34 @@ use std::fs::File;
 use std::io::{self, BufWriter, Seek, Write};
 use std::path::Path;
 
-/// Maximum number of rows shown to people.
+/// Maximum number of rows shown to people, and of bytes of a string.
 const SHOWN: usize = 20;
+const SHOWN_BYTES: usize = 40;
 
 /// Fields of a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Fields {
-    /// Name and type of the query.
-    pub query: (&'static str, Width),
+    /// Name and type of the query; without a width, strings.
+    pub query: (&'static str, Option<Width>),
     /// Name and type of the answer. `None`: the row only tells whether the query was found.
-    pub answer: Option<(&'static str, Width)>,
+    pub answer: Option<(&'static str, Option<Width>)>,
+}
+impl Fields {
+    /// Errors: strings, which an array does not hold.
+    pub(super) fn check_file(self, out: &Path) -> Outcome<()> {
+        let has_strings = self.query.1.is_none() || self.answer.is_some_and(|of| of.1.is_none());
+        match has_strings && is_array(out) == Some(true) {
+            true => Err(in_file(out, "an array holds no strings, expected a file named .csv")),
+            false => Ok(()),
+        }
+    }
 }
 /// A query and its answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Row {
-    pub query: u128,
-    pub found: bool,
-    /// 0 if the query was not found.
-    pub answer: u128,
+pub(super) struct Row<'a> {
+    pub query: Cell<'a>,
+    /// `None` if the query was not found.
+    pub answer: Option<Cell<'a>>,
 }
 
 /// Errors: the file is neither `.npy` nor `.csv`. A stream may have any name and is CSV, but not
@@ -54,7 +65,7 @@ pub(super) struct Answers<'a> {
     to: Option<Written<'a>>,
     /// Number of rows.
     pub rows: u64,
-    first: Vec<Row>,
+    first: Vec<String>,
 }
 /// A file of answers that is being written.
 struct Written<'a> {
@@ -92,7 +103,7 @@ impl<'a> Answers<'a> {
             };
             to.ok(written)?;
         } else if self.first.len() < SHOWN {
-            self.first.push(row);
+            self.first.push(self.fields.shown(row));
         }
         Ok(())
     }
@@ -110,27 +121,33 @@ impl<'a> Answers<'a> {
         Ok(String::new())
     }
     fn first_rows(&self) -> String {
-        let Fields { query: (query, width), answer } = self.fields;
-        let columns = [Some(width), answer.map(|(_, width)| width)].map(|width| match width {
-            Some(Width::U128) => 34,
-            _ => 20,
-        });
-        let line = |query: &str, answer: &str| {
-            format!("{query:>0$}  {answer:>1$}\n", columns[0], columns[1])
-        };
-        let mut text = line(query, answer.map_or("found", |(name, _)| name));
-        for row in &self.first {
-            let answer = match (row.found, answer) {
-                (true, Some((_, width))) => number(row.answer, width),
-                (true, None) => "found".into(),
-                (false, _) => "not found".into(),
-            };
-            text.push_str(&line(&number(row.query, width), &answer));
-        }
+        let Fields { query: (query, _), answer } = self.fields;
+        let mut text = self.fields.line(query, answer.map_or("found", |(name, _)| name));
+        self.first.iter().for_each(|line| text.push_str(line));
         if self.rows > SHOWN as u64 {
-            text.push_str(&line("...", "..."));
+            text.push_str(&self.fields.line("...", "..."));
         }
         text
+    }
+}
+impl Fields {
+    /// Returns a line for people.
+    fn line(self, query: &str, answer: &str) -> String {
+        let widths = [self.query.1, self.answer.and_then(|(_, width)| width)];
+        let columns = widths.map(|width| if width == Some(Width::U128) { 34 } else { 20 });
+        format!("{query:>0$}  {answer:>1$}\n", columns[0], columns[1])
+    }
+    fn shown(self, Row { query, answer }: Row) -> String {
+        let text = |cell, width| match cell {
+            Cell::Number(of) => number(of, width),
+            Cell::String(bytes) => bytes[..bytes.len().min(SHOWN_BYTES)].escape_ascii().to_string(),
+        };
+        let answer = match (answer, self.answer) {
+            (Some(answer), Some((_, width))) => text(answer, width),
+            (Some(_), None) => "found".into(),
+            (None, _) => "not found".into(),
+        };
+        self.line(&text(query, self.query.1), &answer)
     }
 }
 impl Written<'_> {
@@ -140,10 +157,27 @@ impl Written<'_> {
 }
 
 /// Formats as decimal; 128-bit numbers as hexadecimal.
-fn number(number: u128, width: Width) -> String {
+fn number(number: u128, width: Option<Width>) -> String {
     match width {
-        Width::U32 | Width::U64 => number.to_string(),
-        Width::U128 => format!("{number:#034x}"),
+        Some(Width::U128) => format!("{number:#034x}"),
+        _ => number.to_string(),
+    }
+}
+/// Writes a field of CSV: strings in quotes where they need them.
+fn field(to: &mut impl Write, cell: Cell, width: Option<Width>) -> io::Result<()> {
+    match cell {
+        Cell::Number(of) => to.write_all(number(of, width).as_bytes()),
+        Cell::String(bytes) if bytes.iter().any(|byte| b"\",\r\n".contains(byte)) => {
+            to.write_all(b"\"")?;
+            for part in bytes.split_inclusive(|&byte| byte == b'"') {
+                to.write_all(part)?;
+                if part.ends_with(b"\"") {
+                    to.write_all(b"\"")?;
+                }
+            }
+            to.write_all(b"\"")
+        }
+        Cell::String(bytes) => to.write_all(bytes),
     }
 }
 fn csv_header(fields: Fields) -> Vec<u8> {
@@ -151,22 +185,23 @@ fn csv_header(fields: Fields) -> Vec<u8> {
     format!("{},found{answer}\n", fields.query.0).into_bytes()
 }
 /// Writes query, found (1 or 0) and answer, which is empty if the query was not found.
-fn line(to: &mut impl Write, fields: Fields, Row { query, found, answer }: Row) -> io::Result<()> {
-    let query = number(query, fields.query.1);
-    match (fields.answer, found) {
-        (None, _) => writeln!(to, "{query},{}", u8::from(found)),
-        (Some((_, width)), true) => writeln!(to, "{query},1,{}", number(answer, width)),
-        (Some(_), false) => writeln!(to, "{query},0,"),
+fn line(to: &mut impl Write, fields: Fields, Row { query, answer }: Row) -> io::Result<()> {
+    field(to, query, fields.query.1)?;
+    write!(to, ",{}", u8::from(answer.is_some()))?;
+    if let Some((_, width)) = fields.answer {
+        to.write_all(b",")?;
+        answer.map_or(Ok(()), |answer| field(to, answer, width))?;
     }
+    to.write_all(b"\n")
 }
 /// Makes the header of a structured array with these fields.
 fn array_header(fields: Fields, rows: u64) -> Vec<u8> {
     let field = |(name, width)| {
         let element = match width {
-            Width::U32 => "<u4",
-            Width::U64 => "<u8",
-            // NumPy has no 128-bit integers, so these are 16 raw bytes.
-            Width::U128 => "|V16",
+            Some(Width::U32) => "<u4",
+            Some(Width::U64) => "<u8",
+            // NumPy has no 128-bit integers, so these are 16 raw bytes. Strings are refused.
+            Some(Width::U128) | None => "|V16",
         };
         format!("('{name}', '{element}')")
     };
@@ -174,10 +209,11 @@ fn array_header(fields: Fields, rows: u64) -> Vec<u8> {
     npy::header(&format!("[{}, ('found', '|b1'){answer}]", field(fields.query)), rows)
 }
 fn element(to: &mut impl Write, fields: Fields, row: Row) -> io::Result<()> {
-    let number = |to: &mut dyn Write, number: u128, width: Width| {
-        to.write_all(&number.to_le_bytes()[..width.bits() as usize / 8])
+    let number = |to: &mut dyn Write, cell: Option<Cell>, width: Option<Width>| {
+        let number = if let Some(Cell::Number(number)) = cell { number } else { 0 };
+        to.write_all(&number.to_le_bytes()[..width.map_or(128, Width::bits) as usize / 8])
     };
-    number(to, row.query, fields.query.1)?;
-    to.write_all(&[row.found.into()])?;
+    number(to, Some(row.query), fields.query.1)?;
+    to.write_all(&[row.answer.is_some().into()])?;
     fields.answer.map_or(Ok(()), |(_, width)| number(to, row.answer, width))
 }

@@ -26,9 +26,12 @@ tabs .tsv; u32 if all numbers fit, else u64), or the voxels that a point cloud o
 (.ply, .pcd, .obj, .stl, .off, .xyz, .xyzn, .xyzrgb, .asc, .las, .laz, .e57, .gltf, .glb), encoded
 as x << 20 | y << 10 | z up to 1024 voxels per side, and as x << 42 | y << 21 | z beyond.
 
-128-bit keys are raw words (.u128) or numbers in CSV files with --key-type u128, for maps, sets
-and indexes. Digits alone are decimal. Hexadecimal keys start with 0x, have the 32 digits of an
-MD5 sum with at least one letter, or have the hyphens of a UUID.
+128-bit keys are raw words (.u128) or numbers in CSV files with --key-type u128. Digits alone are
+decimal. Hexadecimal keys start with 0x, have the 32 digits of an MD5 sum with at least one letter,
+or have the hyphens of a UUID.
+
+Keys of any bytes are the fields of a CSV file with --key-type bytes, without their quotes: names,
+addresses. A heading cannot be told from such keys: say --header yes or no if the report is wrong.
 
 CSV files are read as RFC 4180 says: text after a closing quote, a quote that is never closed and
 rows of different lengths are errors with their line. Blanks around a field are ignored. The first
@@ -73,8 +76,8 @@ pub(crate) struct BuildArgs {
     #[arg(long, value_enum, default_value = "map", value_name = "map|set|multimap|index")]
     pub kind: Kind,
     /// Type of the keys [default: the file's type]
-    #[arg(long, value_enum, value_name = "u32|u64|u128")]
-    pub key_type: Option<KeyNumber>,
+    #[arg(long, value_enum, value_name = "u32|u64|u128|bytes")]
+    pub key_type: Option<KeyType>,
     /// Type of the values [default: the file's type]
     #[arg(long, value_enum, value_name = "u32|u64")]
     pub value_type: Option<Number>,
@@ -108,7 +111,8 @@ with one row per value, adjacent for each query, and one row for a query without
 
 If a key is not found, the answer is empty in answers.csv and 0 in answers.npy, a structured array
 of the same rows. Keys in answers.npy have the type of the queries, u64 if those are CSV. 128-bit
-keys are read as in koel build and written as 0x and 32 digits, in answers.npy as 16 bytes.
+keys are read as in koel build and written as 0x and 32 digits, in answers.npy as 16 bytes. Keys of
+a table of bytes are fields of a CSV file, and answers with bytes are CSV.
 
 QUERIES may be - (standard input) or a pipe: CSV, unless --format says otherwise. With -o - or a
 pipe, the answers are CSV, and the report is printed to standard error if they go to standard
@@ -201,17 +205,21 @@ impl From<Kind> for any::Kind {
 }
 /// `--key-type`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum KeyNumber {
+pub(crate) enum KeyType {
     U32,
     U64,
     U128,
+    /// Strings, of CSV files only.
+    Bytes,
 }
-impl From<KeyNumber> for Width {
-    fn from(number: KeyNumber) -> Width {
-        match number {
-            KeyNumber::U32 => Width::U32,
-            KeyNumber::U64 => Width::U64,
-            KeyNumber::U128 => Width::U128,
+impl KeyType {
+    /// Returns the width of numbers.
+    pub(crate) fn width(self) -> Option<Width> {
+        match self {
+            KeyType::U32 => Some(Width::U32),
+            KeyType::U64 => Some(Width::U64),
+            KeyType::U128 => Some(Width::U128),
+            KeyType::Bytes => None,
         }
     }
 }

@@ -1,5 +1,5 @@
 //! `koel build`: reads columns of numbers, builds a table and saves it.
-use super::args::{BuildArgs, KeyNumber, Kind};
+use super::args::{BuildArgs, KeyType, Kind};
 use super::column::Column;
 use super::columns::{self, Account};
 use super::csv::Gap;
@@ -35,7 +35,7 @@ pub(crate) fn run_build(global: &Global, args: BuildArgs) -> Outcome {
     let Pairs { keys, values, accounts } = pairs(&args, header)?;
     let notes = accounts.iter().flat_map(|account| account.notes.clone()).collect::<Vec<String>>();
     tell(&notes);
-    let keys = keys.of_width(args.key_type.map(Width::from), "key", &args.keys)?;
+    let keys = keys.of_width(args.key_type.and_then(KeyType::width), "key", &args.keys)?;
     let of_values = args.values.as_deref().unwrap_or(&args.keys);
     let values = values.of_width(args.value_type.map(Width::from), "value", of_values)?;
     if args.kind.has_values() && keys.len() != values.len() {
@@ -57,10 +57,12 @@ pub(crate) fn run_build(global: &Global, args: BuildArgs) -> Outcome {
         .with_seed((global.seed ^ global.seed >> 32) as u32)
         .with_duplicates(args.duplicates.map(Duplicates::from))
         .with_reproducible(args.reproducible);
-    let values = args.kind.has_values().then(|| values.rows(0..values.len()));
-    let built = any::Table::build(&device, options, &keys.rows(0..keys.len()), values.as_ref());
+    let values = args.kind.has_values().then(|| values.rows(0..values.len())).transpose()?;
+    let built = any::Table::build(&device, options, &keys.rows(0..keys.len())?, values.as_ref());
     let table = built.map_err(|e| match e {
-        Error::DuplicateKey { .. } | Error::TooMany { .. } => in_file(&args.keys, e),
+        Error::DuplicateKey { .. } | Error::DuplicateString { .. } | Error::TooMany { .. } => {
+            in_file(&args.keys, e)
+        }
         e => e.into(),
     })?;
     let dropped = match args.kind {
@@ -107,12 +109,8 @@ fn check(args: &BuildArgs) -> Outcome {
         (_, Some(name)) if args.kind != Kind::Map => {
             Err(Failure::Usage(format!("{name} requires --kind map")))
         }
-        _ if !is_wide(args) => Ok(()),
-        _ if args.reproducible => {
+        _ if args.reproducible && (is_wide(args) || has_strings(args)) => {
             Err(Failure::Usage("--reproducible requires keys of 32 or 64 bits".into()))
-        }
-        _ if args.kind == Kind::Multimap => {
-            Err(Failure::Usage("--kind multimap requires keys of 32 or 64 bits".into()))
         }
         _ => Ok(()),
     }
@@ -120,10 +118,14 @@ fn check(args: &BuildArgs) -> Outcome {
 /// Returns whether keys have 128 bits.
 fn is_wide(args: &BuildArgs) -> bool {
     match args.key_type {
-        Some(number) => number == KeyNumber::U128,
+        Some(of) => of == KeyType::U128,
         None => Format::of(&args.keys, args.format)
             .is_ok_and(|format| format == Format::Raw(Width::U128)),
     }
+}
+/// Returns whether keys are strings.
+fn has_strings(args: &BuildArgs) -> bool {
+    args.key_type == Some(KeyType::Bytes)
 }
 /// Keys and values as read from the files; no values for a table without them.
 struct Pairs {
@@ -145,6 +147,9 @@ fn pairs(args: &BuildArgs, header: Header) -> Outcome<Pairs> {
         let (keys, account) = columns::voxels(&args.keys, side)?;
         return Ok(Pairs { values: rows(&keys)?, keys, accounts: vec![account] });
     }
+    if has_strings(args) && !format.is_csv() {
+        return Err(Failure::Usage("--key-type bytes requires a CSV file".into()));
+    }
     let value_column = args.value_column.as_ref();
     if args.values.is_none() && value_column.is_some() && !format.is_csv() {
         return Err(Failure::Usage("--value-column requires a CSV file".into()));
@@ -158,14 +163,16 @@ fn pairs(args: &BuildArgs, header: Header) -> Outcome<Pairs> {
         None => None,
     };
     let with_gaps = format.is_csv() && of_values.is_some_and(|(_, format)| format.is_csv());
-    let selection = Selection { names: &names, wide: is_wide(args), header, with_gaps };
+    let (wide, strings) = (is_wide(args), has_strings(args));
+    let selection = Selection { names: &names, wide, strings, header, with_gaps };
     let (columns, account) = columns::read(&args.keys, format, selection)?;
     let (mut columns, mut accounts) = (columns.into_iter(), vec![account]);
     let keys = columns.next().unwrap_or(Column::U32(vec![]));
     let values = match (of_values, columns.next()) {
         (Some((file, format)), _) => {
             let name = value_column.unwrap_or(&ColumnName::Number(1));
-            let selection = Selection { names: &[name], wide: false, header, with_gaps };
+            let selection =
+                Selection { names: &[name], wide: false, strings: false, header, with_gaps };
             let (mut values, account) = columns::read(file, format, selection)?;
             accounts.push(account);
             check_gaps(&accounts)?;

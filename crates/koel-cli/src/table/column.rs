@@ -1,19 +1,34 @@
-//! A column of whole numbers in memory.
+//! A column of whole numbers or of strings in memory.
 use super::faults::{in_file, out_of_memory};
 use crate::failure::Outcome;
+use koel::any::Bytes;
 use koel::file::Width;
+use std::borrow::Cow;
 use std::collections::TryReserveError;
 use std::ops::Range;
 use std::path::Path;
 
-/// A column of whole numbers: 128-bit, or the narrower of two types that holds them all.
+/// A column of strings, or of whole numbers: 128-bit, or the narrower of two types that holds them
+/// all.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Column {
     U32(Vec<u32>),
     U64(Vec<u64>),
     U128(Vec<u128>),
+    /// Start of each string among the bytes, and the end of the last one.
+    Strings(Vec<i64>, Vec<u8>),
+}
+/// A field of a row.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Cell<'a> {
+    Number(u128),
+    String(&'a [u8]),
 }
 impl Column {
+    /// Returns no strings.
+    pub(super) fn no_strings() -> Column {
+        Column::Strings(vec![0], vec![])
+    }
     /// Returns `0..n`. Errors: out of memory.
     pub(super) fn numbers(n: usize) -> Result<Column, TryReserveError> {
         Ok(if u32::try_from(n).is_ok() {
@@ -27,41 +42,69 @@ impl Column {
             Column::U32(column) => column.len(),
             Column::U64(column) => column.len(),
             Column::U128(column) => column.len(),
+            Column::Strings(offsets, _) => offsets.len() - 1,
         }
     }
     /// Returns some rows as a column of a table.
-    pub(super) fn rows(&self, rows: Range<usize>) -> koel::any::Column<'_> {
-        match self {
+    pub(super) fn rows(&self, rows: Range<usize>) -> koel::Result<koel::any::Column<'_>> {
+        Ok(match self {
             Column::U32(column) => column[rows].into(),
             Column::U64(column) => column[rows].into(),
             Column::U128(column) => column[rows].into(),
-        }
+            Column::Strings(offsets, bytes) => {
+                Bytes::from_offsets64(&offsets[rows.start..=rows.end], bytes)?.into()
+            }
+        })
     }
     /// Returns the numbers in a type, with the greatest one where they exceed it, and whether each
-    /// fits. Errors: out of memory.
-    pub(super) fn fitted(&self, width: Width) -> Result<(Column, Vec<bool>), TryReserveError> {
+    /// fits; strings as they are. Errors: out of memory.
+    pub(super) fn fitted(
+        &self,
+        width: Width,
+    ) -> Result<(Cow<'_, Column>, Vec<bool>), TryReserveError> {
         let most = u128::MAX >> (128 - width.bits());
-        let numbers = || (0..self.len()).map(|i| self.get(i).min(most));
+        let fits = collected((0..self.len()).map(|i| self.number(i) <= most))?;
+        let numbers = || (0..self.len()).map(|i| self.number(i).min(most));
         let column = match width {
+            _ if matches!(self, Column::Strings(..)) => return Ok((Cow::Borrowed(self), fits)),
             Width::U32 => Column::U32(collected(numbers().map(|n| n as u32))?),
             Width::U64 => Column::U64(collected(numbers().map(|n| n as u64))?),
             Width::U128 => Column::U128(collected(numbers())?),
         };
-        Ok((column, collected((0..self.len()).map(|i| self.get(i) <= most))?))
+        Ok((Cow::Owned(column), fits))
     }
-    pub(super) fn get(&self, i: usize) -> u128 {
+    pub(super) fn get(&self, i: usize) -> Cell<'_> {
+        match self {
+            Column::Strings(offsets, bytes) => {
+                Cell::String(&bytes[offsets[i] as usize..offsets[i + 1] as usize])
+            }
+            _ => Cell::Number(self.number(i)),
+        }
+    }
+    /// Returns a number; 0 for a string.
+    fn number(&self, i: usize) -> u128 {
         match self {
             Column::U32(column) => column[i].into(),
             Column::U64(column) => column[i].into(),
             Column::U128(column) => column[i],
+            Column::Strings(..) => 0,
         }
     }
-    fn width(&self) -> Width {
+    /// Returns the type of the numbers.
+    fn width(&self) -> Option<Width> {
         match self {
-            Column::U32(_) => Width::U32,
-            Column::U64(_) => Width::U64,
-            Column::U128(_) => Width::U128,
+            Column::U32(_) => Some(Width::U32),
+            Column::U64(_) => Some(Width::U64),
+            Column::U128(_) => Some(Width::U128),
+            Column::Strings(..) => None,
         }
+    }
+    /// Appends a string to a column of them. Errors: out of memory.
+    pub(super) fn push_string(&mut self, string: &[u8]) -> Result<(), TryReserveError> {
+        let Column::Strings(offsets, bytes) = self else { return Ok(()) };
+        bytes.try_reserve(string.len())?;
+        bytes.extend_from_slice(string);
+        pushed(offsets, bytes.len() as i64)
     }
     /// Appends a number. It must fit 64 bits unless the column has 128. Errors: out of memory.
     pub(super) fn push(&mut self, number: u128) -> Result<(), TryReserveError> {
@@ -72,19 +115,20 @@ impl Column {
             Column::U32(column) => pushed(column, number as u32),
             Column::U64(column) => pushed(column, number as u64),
             Column::U128(column) => pushed(column, number),
+            Column::Strings(..) => Ok(()),
         }
     }
     /// Converts to the type `width`. Errors: a number does not fit; the message calls it `what`.
     /// Out of memory.
     pub(super) fn of_width(self, width: Option<Width>, what: &str, file: &Path) -> Outcome<Column> {
-        let Some(width) = width.filter(|&width| width != self.width()) else { return Ok(self) };
+        let Some(width) = width.filter(|_| width != self.width()) else { return Ok(self) };
         let most = u128::MAX >> (128 - width.bits());
-        if let Some(i) = (0..self.len()).find(|&i| self.get(i) > most) {
-            let n = self.get(i);
+        if let Some(i) = (0..self.len()).find(|&i| self.number(i) > most) {
+            let n = self.number(i);
             let fault = format_args!("{what} {i} is {n}, expected at most {most} for {width}");
             return Err(in_file(file, fault));
         }
-        let fitted = self.fitted(width).map(|(column, _)| column);
+        let fitted = self.fitted(width).map(|(column, _)| column.into_owned());
         fitted.map_err(|_| out_of_memory(file, format_args!("{} numbers", self.len())))
     }
 }

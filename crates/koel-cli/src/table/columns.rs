@@ -160,12 +160,13 @@ impl<'a> Input<'a> {
             }
         }
     }
-    /// Returns the widest type that the numbers may have.
-    pub(super) fn width(&self) -> Width {
+    /// Returns the widest type that the numbers may have; `None` for strings.
+    pub(super) fn width(&self) -> Option<Width> {
         match &self.from {
-            Numbers::Words(words) => words.width,
-            Numbers::Csv(csv) if csv.wide => Width::U128,
-            Numbers::Csv(_) => Width::U64,
+            Numbers::Words(words) => Some(words.width),
+            Numbers::Csv(csv) if csv.strings => None,
+            Numbers::Csv(csv) if csv.wide => Some(Width::U128),
+            Numbers::Csv(_) => Some(Width::U64),
         }
     }
     /// Returns empty columns for [`read`](Self::read), with capacity for the remaining rows, at

@@ -1,7 +1,7 @@
-//! Columns of whole numbers in a CSV file. Every line is counted as a row, the heading or a blank
-//! line.
+//! Columns of whole numbers or of strings in a CSV file. Every line is counted as a row, the
+//! heading or a blank line.
 //!
-//! Blanks around a field are ignored, in rows and in the heading.
+//! Blanks around a number are ignored, and around a field of the heading.
 use super::column::Column;
 use super::faults::{cannot_be_read, in_file, out_of_memory};
 use super::selection::{ColumnName, Header, Selection};
@@ -27,6 +27,8 @@ const BY_NAME: &str = "a column is selected by name";
 const BY_OPTION: &str = "--header yes";
 const BY_LETTERS: &str =
     "no selected field is a number, each begins with a letter; --header no, if it is a row";
+const NO_HEADING_OF_STRINGS: &str =
+    "a selected field of the first line begins with no letter; --header yes, if it is a heading";
 const NO_HEADING_BY_OPTION: &str = "--header no";
 const NO_HEADING_BY_NUMBERS: &str =
     "the selected fields of the first line are numbers; --header yes, if they are names";
@@ -143,6 +145,8 @@ pub(super) struct Csv<'a, R> {
     names: &'a [&'a ColumnName],
     /// Whether the first column has 128-bit keys.
     pub wide: bool,
+    /// Whether it has strings.
+    pub strings: bool,
     header: Header,
     /// Whether [`Lines::gaps`] are wanted.
     with_gaps: bool,
@@ -182,6 +186,7 @@ impl<'a, R: Read> Csv<'a, R> {
             delimiter,
             names: selection.names,
             wide: selection.wide,
+            strings: selection.strings,
             header: selection.header,
             with_gaps: selection.with_gaps,
             shape: None,
@@ -190,7 +195,11 @@ impl<'a, R: Read> Csv<'a, R> {
     }
     /// Returns empty columns.
     pub(super) fn columns(&self) -> Vec<Column> {
-        let column = |i| if self.is_wide(i) { Column::U128(vec![]) } else { Column::U32(vec![]) };
+        let column = |i| match i {
+            0 if self.strings => Column::no_strings(),
+            0 if self.wide => Column::U128(vec![]),
+            _ => Column::U32(vec![]),
+        };
         (0..self.names.len()).map(column).collect()
     }
     fn is_wide(&self, i: usize) -> bool {
@@ -243,6 +252,7 @@ impl<'a, R: Read> Csv<'a, R> {
         }
         self.lines.no_heading = Some(match self.header {
             Header::No => NO_HEADING_BY_OPTION,
+            Header::Auto | Header::Yes if self.strings => NO_HEADING_OF_STRINGS,
             Header::Auto | Header::Yes => NO_HEADING_BY_NUMBERS,
         });
         let named = {
@@ -309,7 +319,7 @@ impl<'a, R: Read> Csv<'a, R> {
     fn note_guesses(&mut self, heading: &Heading, selected: &[usize]) {
         let Heading { line, text, why } = heading;
         let has_digit = |&place: &usize| self.record.get(place).iter().any(u8::is_ascii_digit);
-        if *why == BY_LETTERS && selected.iter().any(has_digit) {
+        if *why == BY_LETTERS && (self.strings || selected.iter().any(has_digit)) {
             let note = format!("line {line}, {text:?}, was taken for the heading: {why}");
             self.lines.first.push(note);
         }
@@ -336,6 +346,11 @@ impl<'a, R: Read> Csv<'a, R> {
         for (i, (column, &place)) in columns.iter_mut().zip(places).enumerate() {
             let (field, wide) = (self.record.get(place), self.wide && i == 0);
             let column_number = shape.selected[i] as u64 + 1;
+            let no_room = |n| out_of_memory(file, format_args!("{n} fields"));
+            if self.strings && i == 0 {
+                column.push_string(field).map_err(|_| no_room(column.len() + 1))?;
+                continue;
+            }
             let number = match wide {
                 true => wide_number(field).map(|(number, form)| {
                     match form {
@@ -366,9 +381,7 @@ impl<'a, R: Read> Csv<'a, R> {
                 );
                 return Err(in_file(file, fault));
             };
-            column
-                .push(number)
-                .map_err(|_| out_of_memory(file, format_args!("{} numbers", column.len() + 1)))?;
+            column.push(number).map_err(|_| no_room(column.len() + 1))?;
         }
         self.lines.rows += 1;
         if !is_first && let Some((place, name)) = shape.named.take() {

@@ -1,7 +1,7 @@
 //! `koel query`: streams queries to a table and the answers to a file.
 use super::answers::{self, Answers, Fields, Row};
 use super::args::QueryArgs;
-use super::column::Column;
+use super::column::{Cell, Column};
 use super::columns::{Account, Input};
 use super::faults::in_file;
 use super::format::Format;
@@ -12,7 +12,7 @@ use crate::device::{self, DeviceChoice};
 use crate::failure::{Failure, Outcome};
 use crate::{Global, output};
 use koel::any::{ColumnVec, DataType, Kind, Retrieved, Table, Validity};
-use koel::file::{FileInfo, TableKind, Types, Width};
+use koel::file::{FileInfo, Width};
 use koel::{Device, DeviceKind, NO_ID};
 use serde::Serialize;
 use std::ops::Range;
@@ -50,7 +50,12 @@ pub(crate) fn run_query(global: &Global, args: QueryArgs) -> Outcome {
     let kind = Kind::from(info.kind);
     let wide = info.types.key == Width::U128 && !args.ids;
     let names = [&args.column];
-    let selection = Selection { names: &names, wide, header, with_gaps: false };
+    let strings = info.meaning.key() == "bytes" && !args.ids;
+    if strings && !format.is_csv() {
+        let fault = format_args!("the table holds {}, expected a CSV file", info.kind);
+        return Err(in_file(&args.queries, fault));
+    }
+    let selection = Selection { names: &names, wide, strings, header, with_gaps: false };
     let mut input = Input::open(&args.queries, format, selection)?;
     let device = match global.device {
         DeviceChoice::Cuda(ordinal) => Device::cuda(ordinal)?,
@@ -74,7 +79,8 @@ pub(crate) fn run_query(global: &Global, args: QueryArgs) -> Outcome {
         notes: vec![],
         seconds: Seconds { open: begin.elapsed().as_secs_f64(), ..Seconds::default() },
     };
-    let fields = fields(kind, args.ids, info.types, input.width());
+    let fields = fields(kind, args.ids, &info, input.width());
+    args.out.as_deref().map_or(Ok(()), |out| fields.check_file(out))?;
     let mut shown = String::new();
     match &args.out {
         None => shown = asked.all(&mut input, &table, Answers::shown(fields))?,
@@ -104,14 +110,10 @@ fn table_info(args: &QueryArgs) -> Outcome<FileInfo> {
             format_args!("holds {}, --ids requires an index", info.kind),
         ));
     }
-    if matches!(info.kind, TableKind::StringSet | TableKind::StringMap | TableKind::StringIndex) {
-        let fault = format_args!("holds {}, expected a table of numbers", info.kind);
-        return Err(in_file(&args.table, fault));
-    }
     let mut types = [Some(info.meaning.key()), info.meaning.value()].into_iter().flatten();
-    if types.any(|name| !matches!(name, "u32" | "u64" | "u128")) {
+    if types.any(|name| !matches!(name, "u32" | "u64" | "u128" | "bytes")) {
         let fault = format_args!(
-            "holds {} of {}, expected keys and values of u32, u64 or u128",
+            "holds {} of {}, expected keys and values of u32, u64, u128 or bytes",
             info.kind, info.meaning
         );
         return Err(in_file(&args.table, fault));
@@ -119,11 +121,13 @@ fn table_info(args: &QueryArgs) -> Outcome<FileInfo> {
     Ok(info)
 }
 /// Returns the fields of the rows.
-fn fields(kind: Kind, by_ids: bool, types: Types, queries: Width) -> Fields {
-    let value = types.value.unwrap_or(Width::U32);
+fn fields(kind: Kind, by_ids: bool, info: &FileInfo, queries: Option<Width>) -> Fields {
+    let of = |name: &str, width| Some(width).filter(|_| name != "bytes");
+    let value = info.types.value.unwrap_or(Width::U32);
+    let value = of(info.meaning.value().unwrap_or(""), value);
     let (query, answer) = match kind {
         Kind::Set => ("key", None),
-        Kind::Index if by_ids => ("id", Some(("key", types.key))),
+        Kind::Index if by_ids => ("id", Some(("key", of(info.meaning.key(), info.types.key)))),
         Kind::Index => ("key", Some(("id", value))),
         Kind::Map | Kind::MultiMap => ("key", Some(("value", value))),
     };
@@ -150,22 +154,23 @@ impl Queried {
         let (keys, fits) =
             fitted.map_err(|_| Failure::Other(format!("out of memory for {n} queries")))?;
         let of_rows = |rows: Range<usize>| {
-            keys.rows(rows.clone()).with_validity(Validity::Flags(&fits[rows]))
+            keys.rows(rows.clone())?.with_validity(Validity::Flags(&fits[rows]))
         };
         let all = of_rows(0..n)?;
-        match (table.kind(), &keys) {
+        match (table.kind(), &*keys) {
             // The greatest number is no id.
             (_, Column::U32(ids)) if self.by_ids => {
-                one_each(queries, number(&table.keys_of(ids)?), answers)
+                one_each(queries, cell(&table.keys_of(ids)?), answers)
             }
-            (Kind::Map, _) => one_each(queries, number(&table.get(&all)?), answers),
+            (Kind::Map, _) => one_each(queries, cell(&table.get(&all)?), answers),
             (Kind::Set, _) => {
                 let found = table.contains(&all)?;
-                one_each(queries, |i| found[i].then_some(0), answers)
+                one_each(queries, |i| found[i].then_some(Cell::Number(0)), answers)
             }
             (Kind::Index, _) => {
                 let ids = table.ids(&all)?;
-                one_each(queries, |i| (ids[i] != NO_ID).then_some(ids[i].into()), answers)
+                let id = |i: usize| (ids[i] != NO_ID).then_some(Cell::Number(ids[i].into()));
+                one_each(queries, id, answers)
             }
             (Kind::MultiMap, _) => {
                 let counts = table.counts(&all)?;
@@ -175,34 +180,34 @@ impl Queried {
         }
     }
 }
-/// Returns a column of numbers as a function; it returns `None` for null.
-fn number(column: &ColumnVec) -> impl Fn(usize) -> Option<u128> {
+/// Returns a column as a function; it returns `None` for null.
+fn cell<'a>(column: &'a ColumnVec) -> impl Fn(usize) -> Option<Cell<'a>> {
     let column = column.as_column();
     let (of_32, of_64, of_128) = (column.values(), column.values(), column.values());
+    let strings = column.bytes();
     move |i| {
         if column.is_null(i) {
             return None;
         }
         match (&of_32, &of_64, &of_128) {
-            (Ok(numbers), ..) => Some(u32::into(numbers[i])),
-            (_, Ok(numbers), _) => Some(u64::into(numbers[i])),
-            (.., numbers) => numbers.as_ref().ok().map(|numbers: &&[u128]| numbers[i]),
+            (Ok(numbers), ..) => Some(Cell::Number(u32::into(numbers[i]))),
+            (_, Ok(numbers), _) => Some(Cell::Number(u64::into(numbers[i]))),
+            (.., Ok(numbers)) => Some(Cell::Number(u128::into(numbers[i]))),
+            _ => strings.as_ref().ok().and_then(|strings| strings.get(i)).map(Cell::String),
         }
     }
 }
 /// Adds one row per query.
-fn one_each(
+fn one_each<'a>(
     queries: &Column,
-    answer: impl Fn(usize) -> Option<u128>,
+    answer: impl Fn(usize) -> Option<Cell<'a>>,
     answers: &mut Answers,
 ) -> Outcome<u64> {
     let mut all = 0;
     for i in 0..queries.len() {
         let answer = answer(i);
         all += u64::from(answer.is_some());
-        let row =
-            Row { query: queries.get(i), found: answer.is_some(), answer: answer.unwrap_or(0) };
-        answers.add(row)?;
+        answers.add(Row { query: queries.get(i), answer })?;
     }
     Ok(all)
 }
@@ -223,15 +228,15 @@ fn all_values(
         });
         let part = first..first + 1 + more.count();
         let found = retrieve(part.clone())?;
-        let value = number(&found.values);
+        let value = cell(&found.values);
         for (i, at) in part.clone().enumerate() {
             let (query, values) = (queries.get(at), found.of(i));
             all += u64::from(!values.is_empty());
             if values.is_empty() {
-                answers.add(Row { query, found: false, answer: 0 })?;
+                answers.add(Row { query, answer: None })?;
             }
             for value in values.filter_map(&value) {
-                answers.add(Row { query, found: true, answer: value })?;
+                answers.add(Row { query, answer: Some(value) })?;
             }
         }
         first = part.end;

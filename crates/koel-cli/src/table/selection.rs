@@ -47,6 +47,8 @@ pub(super) struct Selection<'a> {
     pub names: &'a [&'a ColumnName],
     /// Whether the first column has 128-bit keys.
     pub wide: bool,
+    /// Whether it has strings.
+    pub strings: bool,
     pub header: Header,
     /// Whether the account has the blank lines between rows.
     pub with_gaps: bool,

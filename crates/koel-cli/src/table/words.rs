@@ -91,6 +91,7 @@ impl<R: Read> Words<R> {
                     append(file, column, piece, u128::from_le_bytes)?;
                     None
                 }
+                Column::Strings(..) => None,
             };
             if let Some((i, n)) = negative {
                 let i = self.done + i as u64;

@@ -3,7 +3,7 @@ use super::format::{Header, Meaning, Slotted, Types};
 use super::kind::{Section, TableKind};
 use super::reader::{Mapping, Reader};
 use super::stored::Stored;
-use super::writer::{Writer, replace};
+use super::writer::{Contents, Sections, Writer, replace};
 use crate::cpu::Stash;
 use crate::device::{Apart, Device, DeviceKind, Element};
 use crate::error::{Error, Result};
@@ -28,6 +28,17 @@ pub(crate) trait Filed: Sized {
     fn read<R: Read + Seek>(parts: &mut Parts<'_, R>) -> Result<Self>;
     /// Returns the file that it was opened from.
     fn file(&self) -> Option<&Mapping>;
+}
+
+/// An index, which is also the first part of tables with values for its keys.
+pub(crate) trait FiledIndex: Filed {
+    /// The kind of multimaps of such keys, and of maps from them to strings.
+    const MULTI_MAP: TableKind;
+    const TO_STRINGS: TableKind;
+    /// Returns the contents that are written before the keys.
+    fn contents(&self) -> Result<Contents<'_, Self::Slots, u64>>;
+    /// Adds the sections of the keys.
+    fn add_keys<W: Write + Seek>(&self, sections: &mut Sections<'_, '_, W>) -> Result<()>;
 }
 
 /// The parts of a file, for a table on a device: copied, or used in place.

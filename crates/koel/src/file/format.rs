@@ -40,12 +40,14 @@ const _: () = assert!(
 impl TableKind {
     /// Returns whether the header byte at `place` belongs to a field of this kind and version.
     fn has_field(self, place: usize, version: u32) -> bool {
-        let sections = at::SLOTS + at::OF_SECTION * self.sections().len();
+        let sections = self.sections().len();
         match place {
-            at::VALUES..at::FINGERPRINTS => self == TableKind::MultiMap || self.has_strings(),
+            at::COUNT..at::FINGERPRINTS => self.has_value_count() || self.has_strings(),
             at::FINGERPRINTS..at::MEANING => self.has_rows(),
-            at::MEANING..at::RESERVED => version > 1,
-            _ => place < sections || place >= at::CHECKSUM,
+            at::MEANING..at::SIXTH => version > 1,
+            at::SIXTH..at::SECOND_COUNT => sections > at::SECTIONS,
+            at::SECOND_COUNT..at::RESERVED => self.has_value_count() && self.has_strings(),
+            _ => place < at::SLOTS + at::OF_SECTION * sections || place >= at::CHECKSUM,
         }
     }
 }
@@ -95,6 +97,10 @@ impl Meaning {
     /// Returns the meaning of strings with values of this type. Errors: as [`of`](Self::of).
     pub(crate) fn of_strings_to<V: Value>() -> Result<Meaning> {
         Ok(Meaning { value: described::<V>()?, ..Meaning::of_strings() })
+    }
+    /// Returns the meaning of the same keys with values that are strings.
+    pub(crate) fn to_strings(self) -> Meaning {
+        Meaning { value: padded(STRINGS), ..self }
     }
     /// Returns that of types with these descriptions, of at most [`MEANING_BYTES`] each.
     pub(crate) fn described(key: &str, value: Option<&str>) -> Meaning {
@@ -214,8 +220,11 @@ pub(crate) struct Header {
     pub shape: Shape,
     /// Pairs in the stash.
     pub stashed: u64,
-    /// Number of values of a multimap, or of bytes of all strings; 0 for other kinds.
+    /// Number of values of a multimap, or of bytes of all values that are strings; 0 for other
+    /// kinds.
     pub values: u64,
+    /// Number of bytes of all keys that are strings; 0 for other kinds.
+    pub key_bytes: u64,
     /// Seed of the function that makes fingerprints of keys in rows; 0 for other kinds.
     pub fingerprints: u64,
     /// XXH3-64 of each section, in the order of the kind's sections.
@@ -239,12 +248,23 @@ mod at {
     pub(super) const SLOTS: usize = 64;
     pub(super) const OF_SECTION: usize = 24;
     pub(super) const STASH: usize = SLOTS + OF_SECTION;
-    pub(super) const VALUES: usize = SLOTS + OF_SECTION * super::MAX_SECTIONS;
-    pub(super) const FINGERPRINTS: usize = VALUES + 8;
+    /// Number of sections whose fields are next to each other.
+    pub(super) const SECTIONS: usize = 5;
+    /// Of the bytes of strings, else of the values.
+    pub(super) const COUNT: usize = SLOTS + OF_SECTION * SECTIONS;
+    pub(super) const FINGERPRINTS: usize = COUNT + 8;
     /// Of version 2: descriptions of the types of keys and values.
     pub(super) const MEANING: usize = FINGERPRINTS + 8;
-    pub(super) const RESERVED: usize = MEANING + 2 * super::MEANING_BYTES;
+    /// Of the sixth section.
+    pub(super) const SIXTH: usize = MEANING + 2 * super::MEANING_BYTES;
+    /// Of the values, if the first count is that of bytes.
+    pub(super) const SECOND_COUNT: usize = SIXTH + OF_SECTION;
+    pub(super) const RESERVED: usize = SECOND_COUNT + 8;
     pub(super) const CHECKSUM: usize = 4088;
+    /// Returns the offset of the fields of a section.
+    pub(super) const fn section(i: usize) -> usize {
+        if i < SECTIONS { SLOTS + OF_SECTION * i } else { SIXTH }
+    }
 }
 
 impl Header {
@@ -279,12 +299,18 @@ impl Header {
     /// Returns the number and the width of the elements of a column.
     pub(crate) fn column(&self, section: Section) -> (u64, Width) {
         match section {
-            Section::Keys if self.kind.has_strings() => (self.values.div_ceil(8), Width::U64),
+            Section::Keys if self.kind.has_strings() => (self.key_bytes.div_ceil(8), Width::U64),
             Section::Starts if self.kind.has_strings() => (self.pairs + 1, Width::U64),
             Section::Keys => (self.pairs, self.types.key),
-            Section::Starts => (self.pairs + 1, Width::U32),
+            Section::ValueStarts if self.kind.has_values_of_strings() => {
+                (self.pairs + 1, Width::U64)
+            }
+            Section::Starts | Section::ValueStarts => (self.pairs + 1, Width::U32),
+            Section::Values if self.kind.has_values_of_strings() => {
+                (self.values.div_ceil(8), Width::U64)
+            }
             Section::Values => {
-                let values = if self.kind.has_rows() { self.pairs } else { self.values };
+                let values = if self.kind.is_multi_map() { self.values } else { self.pairs };
                 (values, self.types.value.unwrap_or(Width::U32))
             }
             Section::Header | Section::Slots | Section::Stash => {
@@ -297,10 +323,29 @@ impl Header {
             Section::Header => HEADER_BYTES,
             Section::Slots => self.all_slots() * self.sizes()[1],
             Section::Stash => self.stashed * self.sizes()[2],
-            Section::Keys | Section::Starts | Section::Values => {
+            Section::Keys | Section::Starts | Section::Values | Section::ValueStarts => {
                 let (n, width) = self.column(section);
                 (n * u64::from(width.bits() / 8)).next_multiple_of(8)
             }
+        }
+    }
+    /// Returns the number of bytes of the strings whose words are in a section.
+    pub(crate) fn strings_in(&self, section: Section) -> Option<u64> {
+        match section {
+            Section::Keys if self.kind.has_strings() => Some(self.key_bytes),
+            Section::Values if self.kind.has_values_of_strings() => Some(self.values),
+            _ => None,
+        }
+    }
+    /// Returns what the starts in a section ascend to, and whether they may be equal: those of
+    /// strings may.
+    pub(crate) fn starts_in(&self, section: Section) -> Option<(u64, bool)> {
+        match section {
+            Section::Starts if self.kind.has_strings() => Some((self.key_bytes, true)),
+            Section::Starts | Section::ValueStarts => {
+                Some((self.values, self.kind.has_values_of_strings()))
+            }
+            _ => None,
         }
     }
     /// Returns the location of a section, after all earlier ones.
@@ -323,13 +368,13 @@ impl Header {
     /// Returns, for each section, the offset of its fields, the section, and its checksum.
     fn numbered(&self) -> impl Iterator<Item = (usize, Section, u64)> {
         let sections = self.kind.sections().iter().zip(self.checksums).enumerate();
-        sections
-            .map(|(i, (&section, checksum))| (at::SLOTS + at::OF_SECTION * i, section, checksum))
+        sections.map(|(i, (&section, checksum))| (at::section(i), section, checksum))
     }
 
     /// Returns the version of the file: the first whose header has all fields.
     pub(crate) fn version(&self) -> u32 {
-        if self.meaning == Meaning::plain(self.types) { 1 } else { VERSION }
+        let is_plain = self.meaning == Meaning::plain(self.types);
+        if is_plain && self.kind.is_of_version_1() { 1 } else { VERSION }
     }
     pub(crate) fn encode(&self) -> [u8; HEADER_BYTES as usize] {
         let mut bytes = [0; HEADER_BYTES as usize];
@@ -360,7 +405,12 @@ impl Header {
             put(at + 8, &bytes.to_le_bytes());
             put(at + 16, &checksum.to_le_bytes());
         }
-        put(at::VALUES, &self.values.to_le_bytes());
+        let counts = match self.kind.has_strings() {
+            true => [self.key_bytes, self.values],
+            false => [self.values, 0],
+        };
+        put(at::COUNT, &counts[0].to_le_bytes());
+        put(at::SECOND_COUNT, &counts[1].to_le_bytes());
         put(at::FINGERPRINTS, &self.fingerprints.to_le_bytes());
         let checksum = XxHash3_64::oneshot(&bytes[..at::CHECKSUM]);
         bytes[at::CHECKSUM..].copy_from_slice(&checksum.to_le_bytes());

@@ -1,10 +1,11 @@
 //! Files of tables: saved from any device, loaded on any device, or opened in place.
 //!
 //! [`Map::save`], [`Map::load`] and [`Map::open`] write and read them, as do the same methods of
-//! [`Set`], [`Index`], [`MultiMap`], [`Map128`], [`Set128`], [`StringMap`], [`StringSet`] and
-//! [`StringIndex`]; a [`Table`](crate::any::Table) is read from files of each of them. This module
-//! has what all kinds share: [`info`] returns what a file holds, and [`FileError`] describes its
-//! faults. `docs/format.md` describes the bytes, so that other programs can read them.
+//! [`Set`], [`Index`], [`MultiMap`], [`Map128`], [`Set128`], [`StringMap`], [`StringSet`],
+//! [`StringIndex`], [`StringMultiMap`] and [`ToStrings`](crate::ToStrings); a
+//! [`Table`](crate::any::Table) is read from files of each of them. This module has what all kinds
+//! share: [`info`] returns what a file holds, and [`FileError`] describes its faults.
+//! `docs/format.md` describes the bytes, so that other programs can read them.
 //!
 //! ```
 //! use koel::{Device, Map};
@@ -55,7 +56,9 @@ pub(crate) mod writer;
 
 use crate::error::Result;
 #[cfg(doc)]
-use crate::{Index, Map, Map128, MultiMap, Set, Set128, StringIndex, StringMap, StringSet};
+use crate::{
+    Index, Map, Map128, MultiMap, Set, Set128, StringIndex, StringMap, StringMultiMap, StringSet,
+};
 pub use error::{FileError, FileErrorKind};
 pub use format::{HEADER_BYTES, MAGIC, Meaning, Types};
 use format::{Header, Members, Slotted};
@@ -111,8 +114,7 @@ impl FileInfo {
             types: header.types,
             meaning: header.meaning,
             keys: header.pairs as usize,
-            pairs: if header.kind == TableKind::MultiMap { header.values } else { header.pairs }
-                as usize,
+            pairs: if header.kind.is_multi_map() { header.values } else { header.pairs } as usize,
             duplicates: header.duplicates as usize,
             stashed: header.stashed as usize,
             held: header.held.is_some(),

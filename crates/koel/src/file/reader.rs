@@ -304,8 +304,8 @@ impl<S: Slotted> Slots<S> {
         }
     }
 }
-/// Checks of a column: its checksum; that the starts ascend from 0 to the number of values; that
-/// the padding to whole words is 0. Starts of strings may be equal.
+/// Checks of a column: its checksum; that the starts ascend from 0 to the number of values, or of
+/// bytes; that the padding to whole words is 0. Starts of strings may be equal.
 struct Column {
     header: Header,
     section: Section,
@@ -328,24 +328,25 @@ impl Column {
     }
     fn add<T: Element>(&mut self, numbers: &[T]) {
         self.checksum.add(bytemuck::cast_slice(numbers));
-        match (self.section, self.header.column(self.section).1) {
-            (Section::Keys, _) if self.header.kind.has_strings() => {
+        let (header, section) = (&self.header, self.section);
+        match (header.starts_in(section), header.column(section).1) {
+            (Some((_, repeat)), Width::U32) => {
+                self.ascend::<u32>(bytemuck::cast_slice(numbers), repeat)
+            }
+            (Some((_, repeat)), _) => self.ascend::<u64>(bytemuck::cast_slice(numbers), repeat),
+            _ if header.strings_in(section).is_some() => {
                 self.n += numbers.len() as u64;
                 self.last = bytemuck::cast_slice(numbers).last().copied().unwrap_or(self.last);
             }
-            (Section::Starts, Width::U32) => self.ascend::<u32>(bytemuck::cast_slice(numbers)),
-            (Section::Starts, Width::U64) => self.ascend::<u64>(bytemuck::cast_slice(numbers)),
             // Values, and keys, which are in any order.
             _ => self.n += numbers.len() as u64,
         }
     }
-    fn ascend<T: Number>(&mut self, numbers: &[T]) {
+    fn ascend<T: Number>(&mut self, numbers: &[T], repeat: bool) {
         for number in numbers.iter().map(|number| number.widened()) {
             let expected = match self.n {
                 0 => (number != 0).then(|| "0".to_owned()),
-                _ if self.header.kind.has_strings() => {
-                    (number < self.last).then(|| format!("at least {}", self.last))
-                }
+                _ if repeat => (number < self.last).then(|| format!("at least {}", self.last)),
                 _ => (number <= self.last).then(|| format!("more than {}", self.last)),
             };
             if let Some(expected) = expected {
@@ -379,17 +380,16 @@ impl Column {
         if filled != 0 {
             self.refuse(filled, "0".into());
         }
-        let used = self.header.values % 8 * 8;
-        if self.section == Section::Keys && self.header.kind.has_strings() && used > 0 {
-            let behind = self.last >> used;
-            if behind != 0 {
-                self.n -= 1;
-                self.refuse(behind, "0 behind the last string".into());
-            }
-        }
-        if self.section == Section::Starts && self.last != self.header.values {
+        let used = self.header.strings_in(self.section).map_or(0, |bytes| bytes % 8 * 8);
+        let behind = if used > 0 { self.last >> used } else { 0 };
+        if behind != 0 {
             self.n -= 1;
-            self.refuse(self.last, self.header.values.to_string());
+            self.refuse(behind, "0 behind the last string".into());
+        }
+        let end = self.header.starts_in(self.section).map_or(self.last, |(end, _)| end);
+        if self.last != end {
+            self.n -= 1;
+            self.refuse(self.last, end.to_string());
         }
         self.fault.map_or(Ok(()), Err)
     }

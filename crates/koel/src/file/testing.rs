@@ -21,8 +21,8 @@ pub(crate) fn section(bytes: &[u8], at: usize) -> std::ops::Range<usize> {
 }
 /// Writes the correct checksums.
 pub(crate) fn seal(bytes: &mut [u8]) {
-    let sections = [2, 2, 3, 5, 3, 4, 3, 4, 5, 4][bytes[12] as usize - 1];
-    for at in (64..).step_by(24).take(sections) {
+    let sections = [2, 2, 3, 5, 3, 4, 3, 4, 5, 4, 5, 6, 5, 5, 6][bytes[12] as usize - 1];
+    for at in [64, 88, 112, 136, 160, 328].into_iter().take(sections) {
         let checksum = XxHash3_64::oneshot(&bytes[section(bytes, at)]);
         bytes[at + 16..at + 24].copy_from_slice(&checksum.to_le_bytes());
     }

@@ -31,6 +31,8 @@ pub(crate) struct Contents<'a, S: Slotted, T> {
     pub slots: View<'a, T>,
     /// Number of values of a multimap; 0 for other kinds.
     pub values: usize,
+    /// Number of bytes of all keys that are strings; 0 for other kinds.
+    pub key_bytes: usize,
     /// For 128-bit keys, the seed of the fingerprint function; 0 for other kinds.
     pub fingerprints: u64,
 }
@@ -69,8 +71,8 @@ impl<'a, W: Write + Seek> Writer<'a, W> {
         contents: Contents<'_, S, T>,
         columns: impl FnOnce(&mut Sections<'_, 'a, W>) -> Result<()>,
     ) -> Result<()> {
-        let Contents { shape, seed, pairs, duplicates, stash, slots, values, fingerprints } =
-            contents;
+        let Contents { shape, seed, pairs, duplicates, stash, slots, .. } = contents;
+        let Contents { values, key_bytes, fingerprints, .. } = contents;
         let mut stashed = collect(stash.iter())?;
         if stashed.len() as u64 > MAX_STASHED {
             return Err(Error::TooMany {
@@ -95,6 +97,7 @@ impl<'a, W: Write + Seek> Writer<'a, W> {
             shape,
             stashed: stashed.len() as u64,
             values: values as u64,
+            key_bytes: key_bytes as u64,
             fingerprints,
             checksums: Default::default(),
         };

@@ -60,9 +60,17 @@ impl<K: Key> Index<K> {
     ///
     /// Errors: as [`build`](Self::build).
     pub fn encode(device: &Device, keys: &[K]) -> Result<(Index<K>, Vec<u32>)> {
+        Index::encode_with(device, IndexOptions::default(), keys)
+    }
+    /// Does the same with other options. Errors: also a load outside 0.3 to 0.95.
+    pub(crate) fn encode_with(
+        device: &Device,
+        options: IndexOptions,
+        keys: &[K],
+    ) -> Result<(Index<K>, Vec<u32>)> {
         let (staged, stream) = (stage_ordered(device, keys)?, device.stream()?);
         let mut ids = device.alloc(keys.len())?;
-        let mut builder = StoreOf::<K>::builder(device, IndexOptions::default())?;
+        let mut builder = StoreOf::<K>::builder(device, options)?;
         let to = Some(ids.view_mut());
         let store = StoreOf::<K>::build(&mut builder, &stream, staged.view(), to)?;
         Ok((Index { store }, ids.download()?))

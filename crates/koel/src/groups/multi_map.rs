@@ -86,7 +86,6 @@ impl Default for MultiMapOptions {
 /// # Keys of more than 8 bytes
 /// Such keys are not sorted: an [`Index`] gives them ids in order of first occurrence, and the
 /// pairs are sorted by id. Values of a key are in input order, whichever order is requested.
-/// Multimaps of such keys are not saved in files yet.
 ///
 /// ```
 /// let device = koel::Device::cpu()?;

@@ -9,7 +9,7 @@ use crate::device::{Apart, Buffer, Device, Stream, View, ViewMut, check_device};
 use crate::duplicates::Duplicates;
 use crate::error::{Result, check_length, count32};
 use crate::fallible::collect;
-use crate::file::filed::Filed;
+use crate::file::filed::FiledIndex;
 use crate::file::stored::Stored;
 use crate::map::{Map, SlotMapBuilder};
 use crate::parallel;
@@ -23,7 +23,7 @@ use std::borrow::Cow;
 /// What an [`Index`](super::Index) asks of the table that stores it: of keys in slots, or in rows
 /// if they have more than 64 bits. Knows bits only.
 #[allow(private_interfaces, private_bounds, reason = "other crates cannot name the trait")]
-pub trait IndexStore: Filed {
+pub trait IndexStore: FiledIndex {
     type Key: Bits;
     /// Builds indexes, and keeps scratch memory across builds.
     type Builder;

@@ -3,11 +3,11 @@ use super::set::{Set128, Set128Builder};
 use crate::device::{Apart, Device, Stream, View, ViewMut};
 use crate::duplicates::Duplicates;
 use crate::error::{Result, check_length};
-use crate::file::filed::{Filed, Parts};
+use crate::file::filed::{Filed, FiledIndex, Parts};
 use crate::file::format::Types;
 use crate::file::kind::{TableKind, Width};
 use crate::file::reader::Mapping;
-use crate::file::writer::Writer;
+use crate::file::writer::{Contents, Sections, Writer};
 use crate::groups::{
     Grouped, IdGrouper, Index, IndexBuilder, IndexOptions, IndexStore, MultiMapOptions, NO_ID,
 };
@@ -62,7 +62,9 @@ impl IndexStore for RowIndex {
         check_length("values", values.len(), "keys", keys.len())?;
         values.arg("values", stream)?;
         let mut ids = stream.device().alloc(keys.len())?;
-        let index = RowIndex::build(&mut grouper.keys, stream, keys, Some(ids.view_mut()))?;
+        let mut index = RowIndex::build(&mut grouper.keys, stream, keys, Some(ids.view_mut()))?;
+        // Of a multimap no pair is dropped.
+        index.0.rows.built.duplicates = 0;
         Ok((index, grouper.values.grouped(stream, ids.view(), values)?))
     }
     fn bytes_of_grouper<V: ValueBits>(grouper: &RowGrouper<V>) -> usize {
@@ -96,15 +98,23 @@ impl Filed for RowIndex {
         Types { key: Width::U128, value: Some(Width::U32) }
     }
     fn write<W: Write + Seek>(&self, writer: Writer<'_, W>) -> Result<()> {
-        writer.table(Self::KIND, Self::types(), self.0.rows.filed()?, |sections| {
-            sections.add(self.0.keys_view())
-        })
+        writer.table(Self::KIND, Self::types(), self.contents()?, |to| self.add_keys(to))
     }
     fn read<R: Read + Seek>(parts: &mut Parts<'_, R>) -> Result<RowIndex> {
         Ok(RowIndex(Set128::read(parts)?))
     }
     fn file(&self) -> Option<&Mapping> {
         self.0.file()
+    }
+}
+impl FiledIndex for RowIndex {
+    const MULTI_MAP: TableKind = TableKind::MultiMap128;
+    const TO_STRINGS: TableKind = TableKind::Map128ToStrings;
+    fn contents(&self) -> Result<Contents<'_, Slots, u64>> {
+        self.0.rows.filed()
+    }
+    fn add_keys<W: Write + Seek>(&self, sections: &mut Sections<'_, '_, W>) -> Result<()> {
+        sections.add(self.0.keys_view())
     }
 }
 

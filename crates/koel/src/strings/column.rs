@@ -213,6 +213,20 @@ impl Strings {
         self.copy_rows(stream, rows, offsets.view(), 0..end, words.view_mut())?;
         Ok(Strings::new(offsets, words))
     }
+    /// Returns the strings of these rows in host memory: see [`select`](Self::select).
+    pub(super) fn rows(&self, rows: &[u32]) -> Result<StringVec> {
+        let (staged, stream) = (self.device().stage32("ids", rows)?, self.device().stream()?);
+        self.select(&stream, staged.view())?.download()
+    }
+    /// Returns the string of each row, if there is one.
+    pub(super) fn options(&self, rows: &[u32]) -> Result<Vec<Option<Vec<u8>>>> {
+        let (strings, n) = (self.rows(rows)?, self.len());
+        let own = |(&row, bytes): (&u32, &[u8])| {
+            let copied = || collect(bytes.iter().copied());
+            ((row as usize) < n).then(copied).transpose()
+        };
+        Ok(crate::fallible::try_collect(rows.iter().zip(strings.iter()).map(own))?)
+    }
     /// Writes the offsets of the strings of these rows, one after the other from byte `first` on,
     /// by kernels. Waits. Returns the byte behind the last one.
     fn offsets_of(
@@ -674,11 +688,15 @@ impl Column for Strings {
     fn first_duplicate(keys: &Strings) -> Result<Error> {
         let keys = keys.download()?;
         let (key, first, second) = first_repeated(keys.iter())?.unwrap_or_default();
-        let mut shown = String::from_utf8_lossy(&key[..key.len().min(4 * SHOWN)]).into_owned();
-        if let Some((end, _)) = shown.char_indices().nth(SHOWN) {
-            shown.truncate(end);
-            shown.push('…');
-        }
-        Ok(Error::DuplicateString { key: shown, first, second })
+        Ok(Error::DuplicateString { key: shown(key), first, second })
     }
+}
+/// Returns what messages show of a key.
+pub(super) fn shown(key: &[u8]) -> String {
+    let mut shown = String::from_utf8_lossy(&key[..key.len().min(4 * SHOWN)]).into_owned();
+    if let Some((end, _)) = shown.char_indices().nth(SHOWN) {
+        shown.truncate(end);
+        shown.push('…');
+    }
+    shown
 }

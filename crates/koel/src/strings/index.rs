@@ -48,24 +48,31 @@ impl StringIndex {
         device: &Device,
         keys: &[S],
     ) -> Result<(StringIndex, Vec<u32>)> {
-        check_rows(keys.len(), IndexOptions::default().load)?;
+        StringIndex::encode_with(device, IndexOptions::default(), keys)
+    }
+    /// Does the same with other options. Errors: also a load outside 0.3 to 0.95.
+    pub(super) fn encode_with<S: AsRef<[u8]> + Sync>(
+        device: &Device,
+        options: IndexOptions,
+        keys: &[S],
+    ) -> Result<(StringIndex, Vec<u32>)> {
+        check_rows(keys.len(), options.load)?;
         if !device.runs_kernels() {
             let mut ids = repeat(0, keys.len())?;
-            let options = IndexOptions::default();
             if let Some((index, _)) = repeating(device, options, Slices(keys), Some(&mut ids))? {
                 return Ok((index, ids));
             }
         }
-        StringIndex::of_slices(device, keys)
+        StringIndex::of_slices(device, options, keys)
     }
     /// Encodes by a column on the device.
     fn of_slices<S: AsRef<[u8]> + Sync>(
         device: &Device,
+        options: IndexOptions,
         keys: &[S],
     ) -> Result<(StringIndex, Vec<u32>)> {
         let (column, mut ids) = (Strings::upload(device, keys)?, device.alloc(keys.len())?);
-        let (stream, options) = (device.stream()?, IndexOptions::default());
-        let index = StringIndex::encode_into(&stream, options, &column, ids.view_mut())?;
+        let index = StringIndex::encode_into(&device.stream()?, options, &column, ids.view_mut())?;
         Ok((index, ids.download()?))
     }
     /// Builds the index of a column, and writes the id of each string.
@@ -150,14 +157,7 @@ impl StringIndex {
     ///
     /// Errors: more ids than 32-bit indices can address, out of memory.
     pub fn keys_of(&self, ids: &[u32]) -> Result<Vec<Option<Vec<u8>>>> {
-        let (device, n) = (self.device(), self.len());
-        let (staged, stream) = (device.stage32("ids", ids)?, device.stream()?);
-        let strings = self.column().select(&stream, staged.view())?.download()?;
-        let own = |(&id, bytes): (&u32, &[u8])| {
-            let copied = || collect(bytes.iter().copied());
-            ((id as usize) < n).then(copied).transpose()
-        };
-        Ok(crate::fallible::try_collect(ids.iter().zip(strings.iter()).map(own))?)
+        self.column().options(ids)
     }
 }
 impl fmt::Debug for StringIndex {
@@ -190,7 +190,7 @@ pub fn string_counts<S: AsRef<[u8]> + Sync>(
     {
         return Ok((index.keys()?, counts));
     }
-    let (index, ids) = StringIndex::of_slices(device, keys)?;
+    let (index, ids) = StringIndex::of_slices(device, IndexOptions::default(), keys)?;
     let mut counts = repeat(0, index.len())?;
     ids.iter().for_each(|&id| counts[id as usize] += 1);
     Ok((index.keys()?, counts))

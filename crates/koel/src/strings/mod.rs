@@ -26,7 +26,8 @@
 //! # Ok::<(), koel::Error>(())
 //! ```
 //!
-//! [`StringMultiMap`] keeps several values of each string.
+//! [`StringMultiMap`] keeps several values of each string. [`MapToStrings`] and
+//! [`StringMapToStrings`] have strings as values.
 //!
 //! # Everything else, by ids
 //! Whatever takes keys of 32 bits takes a column of strings as the column of its ids:
@@ -73,6 +74,7 @@ mod index;
 mod map;
 mod multi_map;
 mod set;
+pub(crate) mod to_strings;
 
 pub use column::{StringVec, Strings};
 pub use index::{StringIndex, string_counts};
@@ -80,3 +82,4 @@ pub use koel_kernels::strings::fingerprint::StringFingerprint;
 pub use map::StringMap;
 pub use multi_map::StringMultiMap;
 pub use set::StringSet;
+pub use to_strings::{MapToStrings, StringMapToStrings, ToStrings};

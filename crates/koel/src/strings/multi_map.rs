@@ -3,7 +3,7 @@ use super::column::Strings;
 use super::index::StringIndex;
 use crate::device::{Apart, Device, View};
 use crate::error::{Result, check_length, count32};
-use crate::groups::{Grouped, IdGrouper, Retrieved};
+use crate::groups::{Grouped, IdGrouper, IndexOptions, MultiMapOptions, Retrieved};
 use crate::types::{BitsOf, SlotValue, stage_values};
 use std::fmt;
 
@@ -22,11 +22,11 @@ use std::fmt;
 /// ```
 ///
 /// A [`StringIndex`] gives ids to the strings, and the pairs are sorted by id: answers are the same
-/// on every device and in every run. Multimaps of strings are not saved in files yet.
+/// on every device and in every run.
 #[doc(alias("group by"))]
 pub struct StringMultiMap<V: SlotValue = u32> {
-    index: StringIndex,
-    grouped: Grouped<BitsOf<V>>,
+    pub(super) index: StringIndex,
+    pub(super) grouped: Grouped<BitsOf<V>>,
 }
 impl<V: SlotValue> StringMultiMap<V> {
     /// Builds a multimap from pairs `keys[i]`, `values[i]` in host memory, with default options.
@@ -40,10 +40,25 @@ impl<V: SlotValue> StringMultiMap<V> {
         keys: &[S],
         values: &[V],
     ) -> Result<StringMultiMap<V>> {
+        StringMultiMap::build_with(device, MultiMapOptions::default(), keys, values)
+    }
+    /// Builds a multimap like [`build`](Self::build), with other options; values stay in input
+    /// order, whichever is requested.
+    ///
+    /// Errors: also a load outside 0.3 to 0.95.
+    pub fn build_with<S: AsRef<[u8]> + Sync>(
+        device: &Device,
+        MultiMapOptions { load, seed, .. }: MultiMapOptions,
+        keys: &[S],
+        values: &[V],
+    ) -> Result<StringMultiMap<V>> {
+        let options = IndexOptions::default().with_load(load).with_seed(seed);
         let _apart = Apart::begin();
         count32("keys", keys.len())?;
         check_length("values", values.len(), "keys", keys.len())?;
-        let (index, ids) = StringIndex::encode(device, keys)?;
+        let (mut index, ids) = StringIndex::encode_with(device, options, keys)?;
+        // Of a multimap no pair is dropped.
+        index.keys.rows.built.duplicates = 0;
         let (ids, values) = (device.stage(&ids)?, stage_values(device, values)?);
         let grouped = IdGrouper::new().grouped(&device.stream()?, ids.view(), values.view())?;
         Ok(StringMultiMap { index, grouped })
@@ -80,9 +95,10 @@ impl<V: SlotValue> StringMultiMap<V> {
         self.index.bytes() + self.grouped.bytes()
     }
     /// Copies the multimap to another device, or to the same one: the same answers. Copies through
-    /// host memory and waits.
+    /// host memory and waits. An [opened](Self::open) multimap is verified first, then copied from
+    /// where it is.
     ///
-    /// Errors: out of memory.
+    /// Errors: out of memory; for an opened multimap, faults of its file.
     pub fn to_device(&self, device: &Device) -> Result<StringMultiMap<V>> {
         let _apart = Apart::begin();
         let (index, grouped) = (self.index.to_device(device)?, self.grouped.to_device(device)?);

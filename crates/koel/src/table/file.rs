@@ -31,6 +31,7 @@ impl<F: Family> Table<F> {
             stash: cpu::Stash::from_slots(stash, held)?,
             slots: slots.slice(..words_of::<F>(self.plan.shape))?,
             values: 0,
+            key_bytes: 0,
             fingerprints: 0,
         })
     }

@@ -23,7 +23,8 @@ use uuid::Uuid;
     message = "`{Self}` cannot be a value of a koel table",
     label = "not a value of at most 16 bytes",
     note = "values are integers, floats, `bool`, `char`, and tuples and arrays of these of at most \
-            16 bytes; `#[derive(koel::Value)]` makes a struct of such fields one"
+            16 bytes; `#[derive(koel::Value)]` makes a struct of such fields one; strings and \
+            other values of any number of bytes are those of `koel::MapToStrings`"
 )]
 pub unsafe trait Value: Copy + Send + Sync + 'static {
     /// Number of bytes, packed.

@@ -146,7 +146,7 @@ fn cases(mut check: impl FnMut(&Device, DataType, DataType, &Case)) {
             for (j, value) in TYPES.into_iter().enumerate() {
                 // A slow device checks each type a few times.
                 let is_checked = is_fast(&device) || (i + 5 * j) % 7 == 0;
-                if value == DataType::Bytes || !is_checked {
+                if !is_checked {
                     continue;
                 }
                 for n in if is_fast(&device) { &[0, 1, 400][..] } else { &[60] } {
@@ -207,8 +207,7 @@ fn maps_of_all_types() {
 fn multimaps_of_all_types() {
     cases(|device, key, value, case| {
         let place = format!("{key} -> {value}, {}", device.name());
-        let is_narrow = |of: DataType| of.size().is_some_and(|size| size <= 8);
-        if !(is_narrow(key) && is_narrow(value)) {
+        if value.size().is_none_or(|size| size > 8) {
             let error = case.build(device, Kind::MultiMap).unwrap_err().to_string();
             assert!(error.contains("up to 64 bits in a multimap"), "{place}: {error}");
             return;
@@ -373,6 +372,31 @@ fn files_are_those_of_typed_tables() {
         let table = Table::load_bytes(&device, &file(|to| set.save_to(to))).unwrap();
         assert_eq!(table.contains(&Column::from(&[-7i128, 7])).unwrap(), [true, false]);
 
+        let map = koel::MultiMap::build(&device, &[-7i128, 3, -7], &[1i8, -2, 3]).unwrap();
+        let table = Table::load_bytes(&device, &file(|to| map.save_to(to))).unwrap();
+        let found = table.retrieve(&Column::from(&[-7i128, 4])).unwrap();
+        assert_eq!(found.values.values::<i8>().unwrap(), [1, 3]);
+        let map = koel::MultiMap::<i128, i8>::load_bytes(&device, &file(|to| table.save_to(to)));
+        assert_eq!(map.unwrap().counts(&[-7, 3, 0]).unwrap(), [2, 1, 0]);
+        let map = koel::StringMultiMap::build(&device, &["", "b", ""], &[true, false, false]);
+        let table = Table::load_bytes(&device, &file(|to| map.unwrap().save_to(to))).unwrap();
+        let found = table.retrieve(&Column::from(&["b", ""])).unwrap();
+        assert_eq!(found.values.values::<bool>().unwrap(), [false, true, false]);
+        let map = koel::StringMultiMap::<bool>::load_bytes(&device, &file(|to| table.save_to(to)));
+        assert_eq!(map.unwrap().counts(&["", "c"]).unwrap(), [2, 0]);
+
+        let map = koel::MapToStrings::build(&device, &[-3i16, 5], &["x", ""]).unwrap();
+        let table = Table::load_bytes(&device, &file(|to| map.save_to(to))).unwrap();
+        assert_eq!((table.key_type(), table.value_type()), (DataType::I16, Some(DataType::Bytes)));
+        let found = table.get(&Column::from(&[5i16, -3, 0])).unwrap();
+        assert_eq!(texts(&found.as_column()), [Some("[]".into()), Some("[120]".into()), None]);
+        let map = koel::MapToStrings::<i16>::load_bytes(&device, &file(|to| table.save_to(to)));
+        assert_eq!(map.unwrap().get(&[-3]).unwrap(), [Some(b"x".to_vec())]);
+        let columns = (Column::from(&["a", "b"]), Column::from(&["x", "y"]));
+        let table = Table::build(&device, Kind::Map, &columns.0, Some(&columns.1)).unwrap();
+        let map = koel::StringMapToStrings::load_bytes(&device, &file(|to| table.save_to(to)));
+        assert_eq!(map.unwrap().get(&["b", "c"]).unwrap(), [Some(b"y".to_vec()), None]);
+
         // Types that columns do not have.
         let set = koel::Set::build(&device, &[('a', 1u8)]).unwrap();
         let error =
@@ -389,10 +413,16 @@ fn files_are_those_of_typed_tables() {
 fn opened_tables_are_used_in_place() {
     let folder = folder();
     for (i, key) in TYPES.into_iter().enumerate() {
-        let case = Case::new(&mut Random(2), key, DataType::I8, 200);
-        let kinds = [Kind::Map, Kind::Set, Kind::Index];
-        for kind in kinds {
-            let path = folder.join(format!("{i}-{}.koel", kind as u8));
+        let tables = [
+            (Kind::Map, DataType::I8),
+            (Kind::Map, DataType::Bytes),
+            (Kind::Set, DataType::I8),
+            (Kind::Index, DataType::I8),
+            (Kind::MultiMap, DataType::I8),
+        ];
+        for (kind, value) in tables {
+            let case = Case::new(&mut Random(2), key, value, 200);
+            let path = folder.join(format!("{i}-{}-{value}.koel", kind as u8));
             let table = case.build(&Device::cpu().unwrap(), kind).unwrap();
             table.save(&path).unwrap();
             // SAFETY: nobody changes the file.
@@ -401,7 +431,7 @@ fn opened_tables_are_used_in_place() {
             let queries = case.queries();
             assert_eq!(opened.contains(&queries).unwrap(), table.contains(&queries).unwrap());
             opened.verify().unwrap();
-            if kind != Kind::Index {
+            if matches!(kind, Kind::Map | Kind::Set) {
                 opened.erase(&case.keys.as_column()).unwrap();
                 assert!(opened.is_empty().unwrap() && !table.is_empty().unwrap());
             }
@@ -434,7 +464,7 @@ fn wrong_columns_and_options_are_refused() {
         (build(map, &keys, Some(&with_null(Column::from(&[3u8, 4])))), "`values` is null in row 1"),
         (build(map, &keys, None), "`values` is none, must be one for each key in a map"),
         (build(map, &keys, Some(&Column::from(&[1u8]))), "`values` holds 1 elements"),
-        (build(map, &keys, Some(&strings)), "strings become ids in an index"),
+        (build(Kind::MultiMap.into(), &keys, Some(&strings)), "is bytes, must be of up to 64 bits"),
         (build(Kind::Set.into(), &keys, Some(&values)), "must be none in a set"),
         (build(map.with_load(0.1), &keys, Some(&values)), "0.1"),
         (build(map.with_order(ValueOrder::Any), &keys, Some(&values)), "set for a multimap only"),
@@ -446,7 +476,19 @@ fn wrong_columns_and_options_are_refused() {
             build(TableOptions::from(Kind::Set).with_reproducible(true), &keys, None),
             "`reproducible` is set for a set",
         ),
-        (build(map.with_reproducible(true), &strings, Some(&values)), "false for keys of bytes"),
+        (
+            build(map.with_reproducible(true), &strings, Some(&values)),
+            "false for keys or values of",
+        ),
+        (build(map.with_reproducible(true), &keys, Some(&strings)), "false for keys or values of"),
+        (
+            build(
+                map.with_duplicates(Duplicates::Reject),
+                &Column::from(&[-1i16, 5, -1]),
+                Some(&Column::from(&["a", "b", "c"])),
+            ),
+            "key 65535 occurs more than once: at 0 and at 2",
+        ),
         (
             build(
                 map.with_duplicates(Duplicates::Reject),

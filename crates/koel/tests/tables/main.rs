@@ -18,6 +18,7 @@ mod set_update;
 mod strings;
 #[path = "../support/mod.rs"]
 mod support;
+mod to_strings;
 mod types;
 #[path = "../support/updates.rs"]
 mod updates;

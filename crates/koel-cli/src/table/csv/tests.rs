@@ -40,7 +40,7 @@ fn read_parts(
     let names = names.iter().collect::<Vec<_>>();
     // In one call, and row by row, byte by byte.
     let results = [usize::MAX, 1].map(|most| {
-        let selection = Selection { names: &names, wide, header, with_gaps: true };
+        let selection = Selection { names: &names, wide, strings: false, header, with_gaps: true };
         let mut csv = Csv::new(Parts(text, most), delimiter, selection);
         let mut columns = csv.columns();
         loop {

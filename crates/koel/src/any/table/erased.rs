@@ -12,7 +12,10 @@ use crate::file::writer::{Sink, Writer};
 use crate::groups::{Index, IndexBuilder, MultiMap, NO_ID, Retrieved};
 use crate::map::{Map, Operation};
 use crate::set::Set;
-use crate::strings::{StringIndex, StringMap, StringSet, Strings};
+use crate::strings::{
+    MapToStrings, StringIndex, StringMap, StringMapToStrings, StringMultiMap, StringSet, StringVec,
+    Strings,
+};
 use crate::table::update::{Operations, Outcome};
 use crate::types::{KeyBits, ValueBits};
 use crate::verbs::row_keys::RowKeys;
@@ -97,15 +100,16 @@ pub(super) trait Visit {
 trait Bits: crate::types::Bits + Typed {}
 impl<B: crate::types::Bits + Typed> Bits for B {}
 
-/// Finds the type of a table. The width of its keys is `None` for strings; that of values is not
-/// used if there are none.
+/// Finds the type of a table. The widths of its keys and values are `None` for strings; that of
+/// values is not used if there are none.
 ///
-/// Errors: a multimap of more than 64 bits, or of strings.
+/// Errors: a multimap with values of more than 64 bits, or of strings.
 pub(super) fn visit<F: Visit>(
     kind: Kind,
-    (key, value): (Option<Width>, Width),
+    (key, value): (Option<Width>, Option<Width>),
     to: F,
 ) -> Result<F::Out> {
+    let Some(value) = value else { return visit_to_strings(kind, key, to) };
     match (kind, key) {
         (Kind::Map, Some(Width::U32)) => visit_map::<u32, F>(value, to),
         (Kind::Map, Some(Width::U64)) => visit_map::<u64, F>(value, to),
@@ -125,11 +129,21 @@ pub(super) fn visit<F: Visit>(
         (Kind::Index, None) => to.visit::<StringIndex>(),
         (Kind::MultiMap, Some(Width::U32)) => visit_multi_map::<u32, F>(value, to),
         (Kind::MultiMap, Some(Width::U64)) => visit_multi_map::<u64, F>(value, to),
-        (Kind::MultiMap, None | Some(Width::U128)) => Err(Error::Setting {
-            field: "type of the keys",
-            found: key.map_or("bytes".into(), |_| "of 128 bits".into()),
-            expected: "of up to 64 bits in a multimap: others become ids in an index".into(),
-        }),
+        (Kind::MultiMap, Some(Width::U128)) => visit_multi_map::<u128, F>(value, to),
+        (Kind::MultiMap, None) => match value {
+            Width::U32 => to.visit::<StringMultiMap<u32>>(),
+            Width::U64 => to.visit::<StringMultiMap<u64>>(),
+            Width::U128 => Err(wide_values("of 128 bits")),
+        },
+    }
+}
+fn visit_to_strings<F: Visit>(kind: Kind, key: Option<Width>, to: F) -> Result<F::Out> {
+    match key {
+        _ if kind != Kind::Map => Err(wide_values("bytes")),
+        Some(Width::U32) => to.visit::<MapToStrings<u32>>(),
+        Some(Width::U64) => to.visit::<MapToStrings<u64>>(),
+        Some(Width::U128) => to.visit::<MapToStrings<u128>>(),
+        None => to.visit::<StringMapToStrings>(),
     }
 }
 fn visit_map<K: Bits, F: Visit>(value: Width, to: F) -> Result<F::Out> {
@@ -139,15 +153,21 @@ fn visit_map<K: Bits, F: Visit>(value: Width, to: F) -> Result<F::Out> {
         Width::U128 => to.visit::<Map<K, u128>>(),
     }
 }
-fn visit_multi_map<K: KeyBits + Typed, F: Visit>(value: Width, to: F) -> Result<F::Out> {
+fn visit_multi_map<K: Bits, F: Visit>(value: Width, to: F) -> Result<F::Out>
+where
+    Index<K>: Reported,
+{
     match value {
         Width::U32 => to.visit::<MultiMap<K, u32>>(),
         Width::U64 => to.visit::<MultiMap<K, u64>>(),
-        Width::U128 => Err(Error::Setting {
-            field: "type of the values",
-            found: "of 128 bits".into(),
-            expected: "of up to 64 bits in a multimap".into(),
-        }),
+        Width::U128 => Err(wide_values("of 128 bits")),
+    }
+}
+fn wide_values(found: &str) -> Error {
+    Error::Setting {
+        field: "type of the values",
+        found: found.into(),
+        expected: "of up to 64 bits in a multimap".into(),
     }
 }
 
@@ -296,7 +316,7 @@ where
         column(self.device(), &self.keys_of(ids)?)
     }
 }
-/// What an index reports, which keys in slots and in rows keep elsewhere.
+/// What an index reports, which keeps it elsewhere if its keys are in rows.
 trait Reported: Send + Sync {
     fn report(&self) -> Result<TableReport>;
 }
@@ -310,8 +330,24 @@ impl Reported for Index<u128> {
         Ok(TableReport { duplicates: 0, ..self.report()?.into() })
     }
 }
+impl Reported for StringIndex {
+    fn report(&self) -> Result<TableReport> {
+        Ok(TableReport { duplicates: 0, ..self.report()?.into() })
+    }
+}
 
-impl<K: KeyBits + Typed, V: ValueBits + Typed> Built for MultiMap<K, V> {
+/// Returns the id of the key of each value, from the starts of the values of all ids.
+fn ids_of_values(starts: &[u32]) -> Result<Vec<u32>> {
+    let mut ids = repeat(0, 0)?;
+    for (id, &end) in (0..).zip(starts.iter().skip(1)) {
+        resize(&mut ids, end as usize, id)?;
+    }
+    Ok(ids)
+}
+impl<K: Bits, V: ValueBits + Typed> Built for MultiMap<K, V>
+where
+    Index<K>: Reported,
+{
     fn build(
         device: &Device,
         options: TableOptions,
@@ -322,10 +358,13 @@ impl<K: KeyBits + Typed, V: ValueBits + Typed> Built for MultiMap<K, V> {
         MultiMap::build_with(device, options.of_multi_map(), keys.bits::<K>(), values)
     }
 }
-impl<K: KeyBits + Typed, V: ValueBits + Typed> Erased for MultiMap<K, V> {
+impl<K: Bits, V: ValueBits + Typed> Erased for MultiMap<K, V>
+where
+    Index<K>: Reported,
+{
     methods! { Kind::MultiMap }
     fn report(&self) -> Result<TableReport> {
-        let of_keys = self.index().map().report()?.into();
+        let of_keys = Reported::report(self.index())?;
         Ok(TableReport { pairs: self.len(), bytes: self.bytes(), ..of_keys })
     }
     fn contains(&self, keys: &RowKeys<'_>) -> Result<Vec<bool>> {
@@ -337,11 +376,8 @@ impl<K: KeyBits + Typed, V: ValueBits + Typed> Erased for MultiMap<K, V> {
     fn pairs(&self) -> Result<(ColumnVec, ColumnVec)> {
         // Starts that a file holds may be wrong until it is verified.
         self.mapping().map_or(Ok(()), Mapping::verify_once)?;
-        let (keys, starts) = (self.index().keys()?, self.starts_view().download()?);
-        let mut of_values = repeat(K::default(), 0)?;
-        for (&key, &end) in keys.iter().zip(starts.iter().skip(1)) {
-            resize(&mut of_values, end as usize, key)?;
-        }
+        let (keys, ids) = (self.index().keys()?, ids_of_values(&self.starts_view().download()?)?);
+        let of_values = made(self.device(), ids.len(), |i| keys[ids[i] as usize])?;
         Ok((of_values.into(), self.values()?.into()))
     }
     fn counts(&self, keys: &RowKeys<'_>) -> Result<Vec<u32>> {
@@ -441,7 +477,7 @@ impl Built for StringIndex {
 impl Erased for StringIndex {
     methods! { Kind::Index }
     fn report(&self) -> Result<TableReport> {
-        Ok(TableReport { duplicates: 0, ..self.report()?.into() })
+        Reported::report(self)
     }
     fn contains(&self, keys: &RowKeys<'_>) -> Result<Vec<bool>> {
         has_id(self.ids(&keys.slices()?)?)
@@ -460,3 +496,102 @@ impl Erased for StringIndex {
         Ok(ColumnVec::new(DataVec::Bytes(strings), Some(valid)))
     }
 }
+
+impl<V: ValueBits + Typed> Built for StringMultiMap<V> {
+    fn build(
+        device: &Device,
+        options: TableOptions,
+        keys: &RowKeys<'_>,
+        values: Option<&RowKeys<'_>>,
+    ) -> Result<Self> {
+        let values = values.map_or(&[][..], RowKeys::bits);
+        StringMultiMap::build_with(device, options.of_multi_map(), &keys.slices()?, values)
+    }
+}
+impl<V: ValueBits + Typed> Erased for StringMultiMap<V> {
+    methods! { Kind::MultiMap }
+    fn report(&self) -> Result<TableReport> {
+        let of_keys = self.index().report()?.into();
+        Ok(TableReport { pairs: self.len(), bytes: self.bytes(), ..of_keys })
+    }
+    fn contains(&self, keys: &RowKeys<'_>) -> Result<Vec<bool>> {
+        has_id(self.index().ids(&keys.slices()?)?)
+    }
+    fn keys(&self) -> Result<ColumnVec> {
+        Ok(self.index().keys()?.into())
+    }
+    fn pairs(&self) -> Result<(ColumnVec, ColumnVec)> {
+        // Starts that a file holds may be wrong until it is verified.
+        self.mapping().map_or(Ok(()), Mapping::verify_once)?;
+        let (keys, ids) = (self.index().keys()?, ids_of_values(&self.starts_view().download()?)?);
+        let key = |i: usize| keys.get(ids[i] as usize).unwrap_or(&[]);
+        let of_values = StringVec::of(self.device(), ids.len(), key)?;
+        Ok((of_values.into(), self.values()?.into()))
+    }
+    fn counts(&self, keys: &RowKeys<'_>) -> Result<Vec<u32>> {
+        self.counts(&keys.slices()?)
+    }
+    fn retrieve(&self, keys: &RowKeys<'_>) -> Result<(Vec<u64>, ColumnVec)> {
+        let Retrieved { offsets, values } = self.retrieve(&keys.slices()?)?;
+        Ok((offsets, values.into()))
+    }
+}
+
+/// Maps to strings; the closure returns the keys as the index takes them.
+macro_rules! to_strings { (
+    [$($generics:tt)*] $table:ty [$($bound:tt)*], |$keys:ident| $own:expr
+) => {
+    impl<$($generics)*> Built for $table
+    where
+        $($bound)*
+    {
+        fn build(
+            device: &Device,
+            options: TableOptions,
+            $keys: &RowKeys<'_>,
+            values: Option<&RowKeys<'_>>,
+        ) -> Result<Self> {
+            let values = values.map_or(Ok(repeat(&[][..], 0)?), RowKeys::slices)?;
+            Self::build_with(device, options.of_map(), $own, &values)
+        }
+    }
+    impl<$($generics)*> Erased for $table
+    where
+        $($bound)*
+    {
+        methods! { Kind::Map }
+        fn report(&self) -> Result<TableReport> {
+            let (duplicates, bytes) = (self.duplicates(), self.bytes());
+            Ok(TableReport { duplicates, bytes, ..Reported::report(self.index())? })
+        }
+        fn contains(&self, $keys: &RowKeys<'_>) -> Result<Vec<bool>> {
+            self.contains($own)
+        }
+        fn keys(&self) -> Result<ColumnVec> {
+            Ok(self.index().keys()?.into())
+        }
+        fn get(&self, $keys: &RowKeys<'_>) -> Result<ColumnVec> {
+            let ids = self.ids($own)?;
+            let valid = collect(ids.iter().map(|&id| id != NO_ID))?;
+            Ok(ColumnVec::new(DataVec::Bytes(self.values_of(&ids)?), Some(valid)))
+        }
+        fn pairs(&self) -> Result<(ColumnVec, ColumnVec)> {
+            Ok((self.index().keys()?.into(), self.values().download()?.into()))
+        }
+        fn update(
+            &mut self,
+            operation: Operation,
+            $keys: &RowKeys<'_>,
+            values: Option<&RowKeys<'_>>,
+        ) -> Result<Vec<Outcome>> {
+            let values = values.map_or(Ok(repeat(&[][..], 0)?), RowKeys::slices)?;
+            match operation {
+                Operation::Erase => self.erase($own),
+                Operation::Insert => self.insert($own, &values),
+                _ => self.insert_or_assign($own, &values),
+            }
+        }
+    }
+} }
+to_strings! { [K: Bits] MapToStrings<K> [Index<K>: Reported], |keys| keys.bits::<K>() }
+to_strings! { [] StringMapToStrings [], |keys| &keys.slices()? }

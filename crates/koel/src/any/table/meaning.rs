@@ -2,7 +2,7 @@
 use crate::any::column::{Column, ColumnVec, made};
 use crate::any::data_type::{DataType, DataVec, Typed, Values, with_data, with_type};
 use crate::device::Device;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::file::Width;
 use crate::types::{BitsOf, Key, Value, key_bits, ordered_bits, value_bits};
 use crate::verbs::row_keys::RowKeys;
@@ -30,21 +30,13 @@ pub(super) fn of_keys<'a>(device: &Device, keys: &Column<'a>, form: Form) -> Res
         bytes => Ok(RowKeys::Bytes(bytes.0))
     )
 }
-/// Returns values as bits of their own width. Errors: strings; as [`of_keys`].
+/// Returns values as bits of their own width, or as bytes. Errors: as [`of_keys`].
 pub(super) fn of_values<'a>(device: &Device, values: &Column<'a>) -> Result<RowKeys<'a>> {
     with_data!(
         values.data,
         values => Ok(RowKeys::of_bits(value_bits(device, values)?)),
-        _bytes => Err(no_strings())
+        bytes => Ok(RowKeys::Bytes(bytes.0))
     )
-}
-/// Returns the error of values that are strings.
-pub(super) fn no_strings() -> Error {
-    Error::Setting {
-        field: "type of the values",
-        found: DataType::Bytes.to_string(),
-        expected: "a type of up to 16 bytes: strings become ids in an index".into(),
-    }
 }
 /// Returns the width of the bits of a type; `None` for strings.
 pub(super) fn width(of: DataType) -> Option<Width> {
@@ -52,6 +44,10 @@ pub(super) fn width(of: DataType) -> Option<Width> {
         Width::of::<BitsOf<V>>()
     }
     with_type!(of, T => Some(width::<T>()), bytes => None)
+}
+/// Returns the bits of a key in canonical form, packed, of those that compare as keys do.
+pub(super) fn packed(of: DataType, ordered: u128) -> u128 {
+    with_type!(of, K => K::of_ordered(ordered).canonical().pack(), bytes => ordered)
 }
 
 /// Returns a column of bits as what they mean; nulls are 0. Errors: out of memory.

@@ -18,7 +18,7 @@ use crate::map::Operation;
 use crate::table::update::Outcome;
 use crate::verbs::row_keys::RowKeys;
 use erased::{Built, Erased, Visit, visit};
-use meaning::{Form, meant, no_strings, of_keys, of_values, width};
+use meaning::{Form, meant, of_keys, of_values, packed, width};
 pub use options::{Kind, TableOptions, TableReport};
 use std::fmt;
 use std::fs::File;
@@ -47,10 +47,10 @@ use std::path::Path;
 /// ```
 ///
 /// # Types
-/// Keys are of any [`DataType`], values of any but [`Bytes`](DataType::Bytes): strings become ids
-/// in an [index](Kind::Index). A [multimap](Kind::MultiMap) has keys and values of up to 64 bits.
-/// Columns that are looked up have the type of the table's keys; anything else is an error. Keys of
-/// floats are equal as [elsewhere](crate::types).
+/// Keys and values are of any [`DataType`]; values of a [multimap](Kind::MultiMap) have up to 64
+/// bits. Columns that are looked up have the type of the table's keys; anything else is an error.
+/// Keys of floats are equal as [elsewhere](crate::types). A map whose values are strings is a
+/// [`ToStrings`](crate::ToStrings): a batch of changes builds it anew.
 ///
 /// Inside is a table of the bits, such as [`Map<u32, u64>`](crate::Map), and what they mean: no
 /// type adds code of its own, and answers, cost and determinism are those of that table.
@@ -103,15 +103,22 @@ impl Table {
         options.check()?;
         check_values(options.kind, keys, values)?;
         let types = Types { key: keys.data_type(), value: values.map(Column::data_type) };
-        let widths = types.widths()?;
-        let form = form_of(options.kind);
+        let widths = types.widths();
+        let form = types.form(options.kind);
         let building = Building(
             device,
             options,
             of_keys(device, keys, form)?,
             values.map(|values| of_values(device, values)).transpose()?,
         );
-        Ok(types.of(visit(options.kind, widths, building)?))
+        let built = visit(options.kind, widths, building).map_err(|e| match e {
+            // As other maps have it.
+            Error::DuplicateKey { key, first, second } if form == Form::Ordered => {
+                Error::DuplicateKey { key: packed(types.key, key), first, second }
+            }
+            e => e,
+        })?;
+        Ok(types.of(built))
     }
     /// Returns what the table holds.
     pub fn kind(&self) -> Kind {
@@ -316,10 +323,10 @@ impl Table {
     /// Returns keys as the table has them. Errors: another type.
     fn bits_of<'a>(&self, keys: &Column<'a>) -> Result<RowKeys<'a>> {
         check_type("type of the keys", keys, self.key)?;
-        of_keys(self.device(), keys, form_of(self.kind()))
+        of_keys(self.device(), keys, self.types().form(self.kind()))
     }
     fn of_keys(&self, bits: ColumnVec) -> Result<ColumnVec> {
-        meant(self.device(), bits, self.key, form_of(self.kind()))
+        meant(self.device(), bits, self.key, self.types().form(self.kind()))
     }
     fn of_values(&self, bits: ColumnVec) -> Result<ColumnVec> {
         // Only tables with values return some.
@@ -361,10 +368,17 @@ impl Types {
     fn of(self, table: Box<dyn Erased>) -> Table {
         Table { of: table, key: self.key, value: self.value }
     }
-    /// Returns the widths of the bits. Errors: values that are strings.
-    fn widths(self) -> Result<(Option<Width>, Width)> {
-        let value = self.value.map_or(Some(Width::U32), width).ok_or_else(no_strings)?;
-        Ok((width(self.key), value))
+    /// Returns the widths of the bits; `None` for strings.
+    fn widths(self) -> (Option<Width>, Option<Width>) {
+        (width(self.key), self.value.map_or(Some(Width::U32), width))
+    }
+    /// Returns how keys become bits: those that an index numbers are ordered.
+    fn form(self, kind: Kind) -> Form {
+        match kind {
+            Kind::Index | Kind::MultiMap => Form::Ordered,
+            Kind::Map if self.value == Some(DataType::Bytes) => Form::Ordered,
+            Kind::Map | Kind::Set => Form::Packed,
+        }
     }
     fn meaning(self, kind: Kind) -> Meaning {
         let of_ids = (kind == Kind::Index).then_some(DataType::U32);
@@ -422,7 +436,7 @@ impl InFiles for Table {
         }
         let (kind, types) = Types::of_file(&reader)?;
         let reading = Reading(device, reader.by_ref());
-        Ok(types.of(visit(kind, types.widths()?, reading)?))
+        Ok(types.of(visit(kind, types.widths(), reading)?))
     }
     unsafe fn map(device: &Device, reader: Reader<File>) -> Result<Table> {
         struct Opening<'a>(&'a Device, Reader<File>);
@@ -435,20 +449,13 @@ impl InFiles for Table {
             }
         }
         let (kind, types) = Types::of_file(&reader)?;
-        Ok(types.of(visit(kind, types.widths()?, Opening(device, reader))?))
+        Ok(types.of(visit(kind, types.widths(), Opening(device, reader))?))
     }
     fn mapping(&self) -> Option<&Mapping> {
         self.of.mapping()
     }
 }
 
-/// Returns how keys become bits.
-fn form_of(kind: Kind) -> Form {
-    match kind {
-        Kind::Index | Kind::MultiMap => Form::Ordered,
-        Kind::Map | Kind::Set => Form::Packed,
-    }
-}
 /// Sets the answers to nulls.
 fn set_at_nulls<T: Copy>(keys: &Column<'_>, answers: &mut [T], missing: T) {
     if keys.is_nullable() {

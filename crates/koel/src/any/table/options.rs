@@ -29,10 +29,17 @@ impl Kind {
 impl From<TableKind> for Kind {
     fn from(kind: TableKind) -> Kind {
         match kind {
-            TableKind::Map | TableKind::Map128 | TableKind::StringMap => Kind::Map,
+            TableKind::Map
+            | TableKind::Map128
+            | TableKind::StringMap
+            | TableKind::MapToStrings
+            | TableKind::Map128ToStrings
+            | TableKind::StringMapToStrings => Kind::Map,
             TableKind::Set | TableKind::Set128 | TableKind::StringSet => Kind::Set,
             TableKind::Index | TableKind::Index128 | TableKind::StringIndex => Kind::Index,
-            TableKind::MultiMap => Kind::MultiMap,
+            TableKind::MultiMap | TableKind::MultiMap128 | TableKind::StringMultiMap => {
+                Kind::MultiMap
+            }
         }
     }
 }

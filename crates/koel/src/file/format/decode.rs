@@ -18,7 +18,7 @@ impl Header {
         let version =
             one_of(word(start, at::VERSION), at::VERSION, "version", &[1, VERSION.into()])?;
         let (kind, types) = read_types(start)?;
-        if kind.has_strings() {
+        if !kind.is_of_version_1() {
             one_of(version, at::VERSION, "version", &[VERSION.into()])?;
         }
         let has_held = one_of(word(start, at::HELD), at::HELD, "held", &[0, 1])? == 1;
@@ -34,13 +34,23 @@ impl Header {
             shape: read_shape(start)?,
             stashed: 0,
             values: 0,
+            key_bytes: 0,
             fingerprints: if kind.has_rows() { long(start, at::FINGERPRINTS) } else { 0 },
             checksums: [0; MAX_SECTIONS],
         };
-        if kind.has_strings() && header.meaning.key() != STRINGS {
-            let (byte, found) = (at::MEANING as u64, long(start, at::MEANING));
-            let (field, expected) = ("type of the keys", format!("those of {STRINGS:?}"));
-            return Err(FileErrorKind::Field { byte, field, found, expected });
+        let strings = [
+            (kind.has_strings(), Some(header.meaning.key()), at::MEANING, "type of the keys"),
+            (
+                kind.has_values_of_strings(),
+                header.meaning.value(),
+                at::MEANING + MEANING_BYTES,
+                "type of the values",
+            ),
+        ];
+        let wrong = strings.into_iter().find(|(are, name, ..)| *are && *name != Some(STRINGS));
+        if let Some((.., byte, field)) = wrong {
+            let (found, expected) = (long(start, byte), format!("those of {STRINGS:?}"));
+            return Err(FileErrorKind::Field { byte: byte as u64, field, found, expected });
         }
         header.read_stashed(start)?;
         header.read_counts(start, has_held)?;
@@ -81,14 +91,20 @@ impl Header {
         };
         let held = within(long(start, at::HELD_VALUE), at::HELD_VALUE, "held value", 0, most)?;
         self.held = has_held.then_some(held);
-        if self.kind == TableKind::MultiMap {
-            // Every key has a value.
-            let most = if self.pairs == 0 { 0 } else { MAX_PAIRS };
-            self.values = within(long(start, at::VALUES), at::VALUES, "values", self.pairs, most)?;
-        }
+        let most = |most: u64| if self.pairs == 0 { 0 } else { most };
+        let count = |at, field, least, most| within(long(start, at), at, field, least, most);
+        let mut of_values = at::COUNT;
         if self.kind.has_strings() {
-            let most = if self.pairs == 0 { 0 } else { MOST_STRING_BYTES };
-            self.values = within(long(start, at::VALUES), at::VALUES, "bytes", 0, most)?;
+            self.key_bytes = count(at::COUNT, "bytes", 0, most(MOST_STRING_BYTES))?;
+            of_values = at::SECOND_COUNT;
+        }
+        if self.kind.is_multi_map() {
+            // Every key has a value.
+            self.values = count(of_values, "values", self.pairs, most(MAX_PAIRS))?;
+        }
+        if self.kind.has_values_of_strings() {
+            let field = "bytes of all values";
+            self.values = count(of_values, field, 0, most(MOST_STRING_BYTES))?;
         }
         Ok(())
     }

@@ -7,11 +7,16 @@ use koel_kernels::table::stash;
 use std::ops::Range;
 use twox_hash::XxHash3_64;
 
+mod of_version_2;
+
 const SLOTS: usize = 64;
 const STASH: usize = 88;
 const KEYS: usize = 112;
 const STARTS: usize = 136;
 const VALUES: usize = 160;
+/// The sixth section, and the count behind its fields.
+const SIXTH: usize = 328;
+const SECOND_COUNT: usize = 352;
 /// The values of a map of 128-bit keys, which has no starts.
 const VALUES128: usize = 136;
 /// The number of values of a multimap.
@@ -55,7 +60,8 @@ impl Bytes {
             .u32(60, buckets);
         for (i, section) in sections.iter().enumerate() {
             let (offset, length) = (bytes.0.len() as u64, section.len().next_multiple_of(8));
-            bytes.u64(SLOTS + 24 * i, offset).u64(SLOTS + 24 * i + 8, length as u64);
+            let at = [SLOTS, STASH, KEYS, STARTS, VALUES, SIXTH][i];
+            bytes.u64(at, offset).u64(at + 8, length as u64);
             bytes.0.extend(section);
             bytes.0.resize(offset as usize + length, 0);
         }
@@ -77,7 +83,8 @@ impl Bytes {
         match self.0[12] {
             3 | 5 | 7 => &[SLOTS, STASH, KEYS],
             6 => &[SLOTS, STASH, KEYS, VALUES128],
-            4 => &[SLOTS, STASH, KEYS, STARTS, VALUES],
+            4 | 11 | 13 | 14 => &[SLOTS, STASH, KEYS, STARTS, VALUES],
+            12 | 15 => &[SLOTS, STASH, KEYS, STARTS, VALUES, SIXTH],
             _ => &[SLOTS, STASH],
         }
     }
@@ -237,7 +244,12 @@ fn every_field_is_checked() {
         (12, 4, 3, "byte 112: offset of the keys is 0, expected 4160"),
         (12, 4, 4, "byte 112: offset of the keys is 0, expected 4160"),
         (12, 4, 5, "byte 16: key bits is 32, expected 128"),
-        (12, 4, 11, "byte 12: kind is 11, expected 1, 2, 3, 4, 5, 6, 7, 8, 9 or 10"),
+        (
+            12,
+            4,
+            16,
+            "byte 12: kind is 16, expected 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14 or 15",
+        ),
         (16, 4, 33, "byte 16: key bits is 33, expected 32 or 64"),
         (20, 4, 0, "byte 20: value bits is 0, expected 32 or 64"),
         (28, 4, 2, "byte 28: held is 2, expected 0 or 1"),

@@ -14,6 +14,8 @@ use koel_kernels::table::layout::Layout;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
+mod rows;
+
 /// Offsets in the header of the entries for the keys and the starts.
 const KEYS: usize = 112;
 const STARTS: usize = 136;

@@ -227,6 +227,7 @@ fn nonsense_is_harmless<K: KeyBits, V: ValueBits>(seed: u64) {
             shape,
             stashed: 20,
             values: 0,
+            key_bytes: 0,
             fingerprints: 0,
             checksums: Default::default(),
         };

@@ -197,6 +197,7 @@ fn nonsense_is_harmless<K: KeyBits>(seed: u64) {
             shape,
             stashed: 0,
             values: 0,
+            key_bytes: 0,
             fingerprints: 0,
             checksums: Default::default(),
         };

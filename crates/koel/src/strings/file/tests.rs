@@ -9,6 +9,8 @@ use std::collections::HashMap;
 use std::fs;
 use std::io::Cursor;
 
+mod to_strings;
+
 /// Offsets in the header of the third, fourth and fifth sections.
 const THIRD: usize = 112;
 const FOURTH: usize = 136;
