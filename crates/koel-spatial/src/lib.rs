@@ -4,8 +4,8 @@
 //! integer keys of the voxels that its surface touches. [`SpatialHash`] finds neighbours of points;
 //! [`estimate_normals`] computes their normals.
 //!
-//! [Read](koel_scans) a file into a [`Mesh`] or a [`PointCloud`]; choose a [`Grid`] and an [`Order`]
-//! of its voxels; collect the distinct keys ([`mesh_keys`], [`cloud_keys`]). Triangles are
+//! [Read](koel_scans) a file into a [`Mesh`] or a [`PointCloud`]; choose a [`Grid`] and an
+//! [`Order`] of its voxels; collect the distinct keys ([`mesh_keys`], [`cloud_keys`]). Triangles are
 //! [sampled](mod@sample) so densely that the voxel surface has no holes. [`mod@intersect`] puts two
 //! clouds against each other, frame by frame.
 //!

@@ -15,8 +15,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! [`PointSet`] has the corners or the strongest edges of an image, for other methods. [`synthetic`]
-//! generates images with known truth from photographs or textures.
+//! [`PointSet`] has the corners or the strongest edges of an image, for other methods.
+//! [`synthetic`] generates images with known truth from photographs or textures.
 //!
 //! All kernels are Rust ([`koel_vision_kernels`]), compiled to PTX for a GPU and checked on the
 //! test executor; those of votes and refinement run natively on the CPU. Edges and maps are

@@ -41,7 +41,7 @@ pub(crate) struct Table<F: Family> {
     pub device: Device,
     pub plan: Plan,
     pub storage: Storage<F>,
-    /// BuildReport of the last build or update, as far as it is known; the rest is read from the header
+    /// Report of the last build or update, as far as it is known; the rest is read from the header
     /// on request.
     report: Mutex<Progress>,
 }

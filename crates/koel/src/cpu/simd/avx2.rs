@@ -156,7 +156,7 @@ fn greater32(a: __m256i, b: __m256i) -> __m256i {
     let high = _mm256_set1_epi32(i32::MIN);
     _mm256_cmpgt_epi32(_mm256_xor_si256(a, high), _mm256_xor_si256(b, high))
 }
-/// Returns the lanes in which the class of the mixed key in `h` has its bit, given the lanes of each
+/// Returns the lanes in which the class of the mixed key in `h` has its bit, given those of each
 /// class.
 #[inline]
 #[target_feature(enable = "avx2")]
