@@ -5,7 +5,7 @@ use crate::grid::{Bounds, GridError};
 use crate::mesh::{Mesh, PointCloud};
 use crate::report::ReadReport;
 
-/// Content of a scan file, mesh or cloud, as returned by [`crate::read()`].
+/// Content of a scan file, mesh or cloud, as every reader returns it.
 ///
 /// Every reader guarantees finite coordinates and normals, triangle indices below the number of
 /// points, and one normal per point if there are normals.
