@@ -141,7 +141,7 @@ fn fields_of_these_kinds_are_checked() {
             (&[(SECOND_COUNT, 8, 9)], "byte 336: bytes of the values is 8, expected 16"),
             (
                 &[(SECOND_COUNT, 8, 6)],
-                "byte 4256: element 3 of the section of value starts is 5, expected 6",
+                "byte 4240: element 3 of the section of value starts is 5, expected 6",
             ),
             (
                 &[(264, 4, 0x3233_7569)],
