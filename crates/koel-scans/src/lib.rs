@@ -9,8 +9,7 @@
 //! nodes of a glTF file can show a mesh many times, up to a limit ([`parse_gltf`]).
 //!
 //! [`read()`] tells the format and returns a [`Scan`]: a [`Mesh`], or a [`PointCloud`] with or
-//! without normals. [`Bounds`] are the box around its points, and a [`Grid`] the voxels around the
-//! box.
+//! without normals. [`Bounds`] are the box around its points.
 //!
 //! ```
 //! let text = b"v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 3 2\nf 1 2 4\nf 1 4 3\nf 2 3 4\n";
@@ -29,12 +28,12 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod assembly;
+mod bounds;
 mod detect;
 #[cfg(feature = "e57")]
 mod e57;
 mod error;
 mod gltf;
-mod grid;
 mod las;
 mod mesh;
 mod names;
@@ -51,9 +50,9 @@ mod spanned;
 mod stl;
 mod xyz;
 
+pub use bounds::{Bounds, BoundsError};
 pub use error::{ParseError, ParseErrorKind, Place, ReadError};
 pub use gltf::{DeformingMesh, MeshAnimation, parse_gltf};
-pub use grid::{Bounds, Grid, GridError, MAX_RESOLUTION};
 pub use las::parse_las;
 pub use mesh::{Mesh, PointCloud};
 pub use obj::parse_obj;

@@ -1,7 +1,7 @@
 //! Content of a scan: points, optional normals, optional triangles.
 
+use crate::bounds::{Bounds, BoundsError};
 use crate::error::{ParseError, ParseErrorKind, Place};
-use crate::grid::{Bounds, GridError};
 use crate::mesh::{Mesh, PointCloud};
 use crate::report::ReadReport;
 
@@ -29,9 +29,9 @@ impl Scan {
     /// Returns the box around the points, relative to the report's origin.
     ///
     /// # Errors
-    /// [`GridError::NoPoints`] for an empty scan, which no reader
+    /// [`BoundsError::NoPoints`] for an empty scan, which no reader
     /// returns.
-    pub fn bounds(&self) -> Result<Bounds, GridError> {
+    pub fn bounds(&self) -> Result<Bounds, BoundsError> {
         Bounds::of(&self.points.positions)
     }
 

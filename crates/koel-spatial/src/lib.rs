@@ -27,6 +27,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod forest;
+mod grid;
 pub mod intersect;
 mod key;
 mod normals;
@@ -37,11 +38,12 @@ mod thickness;
 mod vector;
 mod voxelize;
 
+pub use grid::{Grid, GridError, MAX_RESOLUTION};
 pub use key::{KeyError, Order, VoxelKey};
 pub use koel_scans as read;
 pub use koel_scans::{
-    Bounds, DeformingMesh, Format, Grid, GridError, MAX_RESOLUTION, Mesh, MeshAnimation,
-    PointCloud, ReadError, ReadReport, Scan, read, read_cloud, read_mesh, read_oriented_cloud,
+    Bounds, BoundsError, DeformingMesh, Format, Mesh, MeshAnimation, PointCloud, ReadError,
+    ReadReport, Scan, read, read_cloud, read_mesh, read_oriented_cloud,
 };
 pub use normals::{
     MIN_NEIGHBOURS, NormalError, NormalEstimate, NormalOptions, NormalReport, Orientation,

@@ -10,8 +10,9 @@
 //! Cost: a sort of the points by voxel, and some 100 operations for each piece, on rayon's threads:
 //! about a tenth of the time of the volumes. Not part of a frame.
 
+use crate::grid::Grid;
 use crate::vector::dot;
-use koel_scans::{Grid, PointCloud};
+use koel_scans::PointCloud;
 use rayon::prelude::*;
 
 /// Distance between opposite sheets, in voxels, below which a grid does not tell them apart.

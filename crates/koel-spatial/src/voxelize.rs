@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rayon::prelude::*;
 use thiserror::Error;
 
+use crate::grid::Grid;
 use crate::key::{KeyError, Order, VoxelKey};
 use crate::sample::{self, SampleError, Triangle};
-use koel_scans::{Grid, Mesh};
+use koel_scans::Mesh;
 
 /// Covering radius in voxels: below 1/2 by more than the rounding error on a grid of 2^21.
 const COVERING_RADIUS: f64 = 0.499_999;

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use koel_spatial::sample::{SampleError, for_each_sample, most_samples, sample_cloud};
 use koel_spatial::{
-    Bounds, Grid, GridError, KeyError, Mesh, Order, VoxelError, cloud_keys, mesh_keys, read_mesh,
+    Bounds, BoundsError, Grid, KeyError, Mesh, Order, VoxelError, cloud_keys, mesh_keys, read_mesh,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -340,7 +340,7 @@ fn nothing_gives_no_keys() {
     let grid = Grid::new([0.0; 3], 1.0, 8).unwrap();
     assert_eq!(cloud_keys::<u32>(&[], &grid, Order::RowMajor), Ok(vec![]));
     assert_eq!(mesh_keys::<u32>(&Mesh::default(), &grid, Order::RowMajor), Ok(vec![]));
-    assert_eq!(Bounds::of(&[]), Err(GridError::NoPoints));
+    assert_eq!(Bounds::of(&[]), Err(BoundsError::NoPoints));
     assert_eq!(sample_cloud(&Mesh::default(), 1.0).unwrap().positions, [[0f32; 3]; 0]);
 }
 

@@ -1,7 +1,7 @@
 //! Grid that holds both clouds wherever B moves.
 
 use koel_spatial::intersect::Pose;
-use koel_spatial::{Bounds, Grid, GridError};
+use koel_spatial::{Bounds, BoundsError, Grid, GridError};
 
 /// A bounding ball of a cloud.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -16,7 +16,7 @@ impl Ball {
     ///
     /// # Errors
     /// There are no positions, or one is not finite.
-    pub fn around(positions: &[[f32; 3]]) -> Result<Ball, GridError> {
+    pub fn around(positions: &[[f32; 3]]) -> Result<Ball, BoundsError> {
         Ok(Self::within(Bounds::of(positions)?, positions))
     }
     /// Computes a ball around those positions that lie in a box, in one pass: with the box of

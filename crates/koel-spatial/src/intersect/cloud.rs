@@ -2,10 +2,11 @@
 
 use super::parts::{Parts, host, host_mut};
 use super::{IntersectError, MAX_POINTS, Side};
+use crate::grid::Grid;
 use crate::key::Order;
 use koel::{Buffer, Device, DeviceKind, Stream, View};
 use koel_kernels::math::unit;
-use koel_scans::{Grid, PointCloud};
+use koel_scans::PointCloud;
 use koel_spatial_kernels::intersect::clouds::{Clouds, GROUP, Groups};
 use koel_spatial_kernels::intersect::place::{Place, PointsIn, PointsOut, spatial_place_points};
 use koel_spatial_kernels::intersect::voxelize::Frame;

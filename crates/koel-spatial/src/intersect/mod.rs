@@ -67,12 +67,13 @@ pub use recorded::RecordedFrames;
 pub use solid::{BooleanMesh, Solids, Volume};
 pub use summary::{LabelCounts, Measures, Summary, Surface};
 
+use crate::grid::Grid;
 use cloud::Points;
 use flood::Flood;
 use index::CellIndex;
 use koel::device::{Apart, DeviceKind, Event};
 use koel::{Buffer, Device, Stream, View};
-use koel_scans::{Grid, PointCloud};
+use koel_scans::PointCloud;
 use koel_spatial_kernels::intersect::begin::{self, spatial_begin};
 use koel_spatial_kernels::intersect::clouds::{Motion, Motions};
 use koel_spatial_kernels::intersect::labels::spatial_label_points;

@@ -1,8 +1,9 @@
 //! Parts against kernels.
 
 use super::*;
+use crate::grid::Grid;
 use crate::intersect::{Intersector, Method, PaperOptions, Pose, Side, Way};
-use koel_scans::{Grid, PointCloud};
+use koel_scans::PointCloud;
 use koel_spatial_kernels::intersect::{NONE, mark};
 
 /// SplitMix64.

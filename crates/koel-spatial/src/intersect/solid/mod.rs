@@ -8,10 +8,11 @@ mod rows;
 mod uncertainty;
 
 use super::{Boolean, IntersectError, Intersector, Side, Way, blocks};
+use crate::grid::Grid;
 use crate::thickness::Thin;
 use contour::contour;
 use koel::{Buffer, Device};
-use koel_scans::{Grid, Mesh};
+use koel_scans::Mesh;
 use koel_spatial_kernels::intersect::clouds::Motion;
 use koel_spatial_kernels::intersect::solid::spatial_fill;
 use koel_spatial_kernels::intersect::state;

@@ -123,9 +123,10 @@ unsafe fn compare64(
     missing: u64,
     i: usize,
 ) -> ([u64; 8], [u32; 3]) {
-    // SAFETY: by the caller's contract.
     let columns = |from: usize| {
-        gather_columns(|j| unsafe { load_at(buckets, places[i + j] as usize * 2 * BUCKET + from) })
+        let at = |j: usize| places[i + j] as usize * 2 * BUCKET + from;
+        // SAFETY: by the caller's contract.
+        gather_columns(|j| unsafe { load_at(buckets, at(j)) })
     };
     let (keys, [v0, v1, v2, v3]) = (columns(0), columns(BUCKET));
     let ([m0, m1, m2, m3], full, bit) = look64(keys, mixed, i);
