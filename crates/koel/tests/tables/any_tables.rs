@@ -478,9 +478,9 @@ fn wrong_columns_and_options_are_refused() {
         ),
         (
             build(map.with_reproducible(true), &strings, Some(&values)),
-            "false for keys or values of",
+            "false for strings",
         ),
-        (build(map.with_reproducible(true), &keys, Some(&strings)), "false for keys or values of"),
+        (build(map.with_reproducible(true), &keys, Some(&strings)), "false for strings"),
         (
             build(
                 map.with_duplicates(Duplicates::Reject),
