@@ -476,10 +476,7 @@ fn wrong_columns_and_options_are_refused() {
             build(TableOptions::from(Kind::Set).with_reproducible(true), &keys, None),
             "`reproducible` is set for a set",
         ),
-        (
-            build(map.with_reproducible(true), &strings, Some(&values)),
-            "false for strings",
-        ),
+        (build(map.with_reproducible(true), &strings, Some(&values)), "false for strings"),
         (build(map.with_reproducible(true), &keys, Some(&strings)), "false for strings"),
         (
             build(
