@@ -33,8 +33,8 @@ impl Bounds {
     /// Returns the smallest box around all positions, in linear time.
     ///
     /// # Errors
-    /// [`BoundsError::NoPoints`] for an empty slice, [`BoundsError::NotFinite`] with the first vertex
-    /// that is not finite.
+    /// [`BoundsError::NoPoints`] for an empty slice, [`BoundsError::NotFinite`] with the first
+    /// vertex that is not finite.
     pub fn of(positions: &[[f32; 3]]) -> Result<Self, BoundsError> {
         let mut bounds = Bounds { min: [f32::INFINITY; 3], max: [f32::NEG_INFINITY; 3] };
         if positions.is_empty() {

@@ -5,9 +5,9 @@
 //! [`estimate_normals`] computes their normals.
 //!
 //! [Read](koel_scans) a file into a [`Mesh`] or a [`PointCloud`]; choose a [`Grid`] and an
-//! [`Order`] of its voxels; collect the distinct keys ([`mesh_keys`], [`cloud_keys`]). Triangles are
-//! [sampled](mod@sample) so densely that the voxel surface has no holes. [`mod@intersect`] puts two
-//! clouds against each other, frame by frame.
+//! [`Order`] of its voxels; collect the distinct keys ([`mesh_keys`], [`cloud_keys`]). Triangles
+//! are [sampled](mod@sample) so densely that the voxel surface has no holes. [`mod@intersect`] puts
+//! two clouds against each other, frame by frame.
 //!
 //! ```
 //! use koel_spatial::{Bounds, Grid, Order, mesh_keys, read};

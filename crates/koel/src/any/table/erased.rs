@@ -511,7 +511,7 @@ impl<V: ValueBits + Typed> Built for StringMultiMap<V> {
 impl<V: ValueBits + Typed> Erased for StringMultiMap<V> {
     methods! { Kind::MultiMap }
     fn report(&self) -> Result<TableReport> {
-        let of_keys = self.index().report()?.into();
+        let of_keys = Reported::report(self.index())?;
         Ok(TableReport { pairs: self.len(), bytes: self.bytes(), ..of_keys })
     }
     fn contains(&self, keys: &RowKeys<'_>) -> Result<Vec<bool>> {
