@@ -23,6 +23,7 @@ pub mod keys128;
 pub mod lookback;
 pub mod map;
 pub mod math;
+pub mod packed;
 pub mod partition;
 pub mod payload;
 pub mod probe;

@@ -182,13 +182,15 @@ pub(crate) const LARGE: usize = 16 << 20;
 /// Bytes of the pieces of smaller memory, if they are only copied or converted.
 pub(crate) const SMALL_PIECE: usize = 256 << 10;
 
+/// Initialises memory that begins with the element of an index.
+pub(crate) type Write<'a, T> = dyn Fn(usize, &mut [MaybeUninit<T>]) -> Result<()> + Sync + 'a;
 /// Calls `write` with the pieces of memory, and the index of the first element of each. `write`
 /// initialises them unless it fails. Pieces have `small` bytes if the memory is not
 /// [large](LARGE). Without memory for the pieces, there is one. Errors: those of `write`.
 pub(crate) fn fill<T: Send>(
     to: &mut [MaybeUninit<T>],
     small: usize,
-    write: impl Fn(usize, &mut [MaybeUninit<T>]) -> Result<()> + Sync,
+    write: &Write<'_, T>,
 ) -> Result<()> {
     let pieces = Pieces::of(to, small);
     let Some(mut parts) = (pieces.count() > 1).then(|| with_room(pieces.count()).ok()).flatten()

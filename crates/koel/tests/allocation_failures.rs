@@ -25,8 +25,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::Cursor;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::SeqCst};
-use std::sync::{Mutex, PoisonError};
-use support::{devices, is_fast};
+use support::{devices, is_fast, run_again};
 
 /// Fails one large allocation: the one after [`LEFT`] others, which is negative if none will fail.
 struct Failing;
@@ -642,14 +641,18 @@ fn primitives(trial: &Trial<'_>) -> u32 {
         })
 }
 
-/// Runs tests one at a time: the failing allocation may be on any thread.
-static ALONE: Mutex<()> = Mutex::new(());
+/// Set where a test is the only one of its process: the failing allocation may be on any thread.
+const ALONE: &str = "KOEL_TEST_ALONE";
 fn on_all(what: &str, run: impl Fn(&Trial<'_>) -> u32) {
     on_all_with(what, 1, run);
 }
 /// Like [`on_all`], with fewer keys where operations allocate often.
 fn on_all_with(what: &str, fewer: u32, run: impl Fn(&Trial<'_>) -> u32) {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    if std::env::var_os(ALONE).is_none() {
+        let test = format!("of_{}", what.replace(' ', "_"));
+        print!("{}", run_again(&test, |command| _ = command.env(ALONE, "1")));
+        return;
+    }
     let with = |device: &Device, by_allocator: bool, (old, new): (u32, u32)| {
         BY_ALLOCATOR.store(by_allocator, SeqCst);
         let failed = run(&Trial { device, old, new, asks: !by_allocator });
@@ -687,7 +690,7 @@ fn of_updates() {
     on_all("updates", updates);
 }
 #[test]
-fn of_rows() {
+fn of_batches_in_rows() {
     on_all_with("batches in rows", 4, rows);
 }
 #[test]

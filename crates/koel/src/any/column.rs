@@ -184,7 +184,7 @@ pub(super) fn made<T: Send>(
     element: impl Fn(usize) -> T + Sync,
 ) -> Result<Vec<T>> {
     filled(len, |to| {
-        device.fill(to, SMALL_PIECE, |start, part| {
+        device.fill(to, SMALL_PIECE, &|start, part| {
             (start..).zip(part).for_each(|(i, to)| _ = to.write(element(i)));
             Ok(())
         })

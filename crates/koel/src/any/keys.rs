@@ -205,7 +205,7 @@ impl Rows<'_, '_> {
     /// Returns each key as a number: the columns' numbers, one after the other, and the nulls.
     fn packed<B: Bits>(&self, device: &Device) -> Result<Cow<'static, [B]>> {
         filled(self.count(), |to| {
-            device.fill(to, SMALL_PIECE, |start, part| {
+            device.fill(to, SMALL_PIECE, &|start, part| {
                 for (batch, part) in part.chunks_mut(BATCH).enumerate() {
                     let mut numbers = [0; BATCH];
                     self.pack(start + batch * BATCH, &mut numbers[..part.len()]);

@@ -42,7 +42,7 @@ impl<T: Probe> Finder<T> {
         Finder { level, ..self }
     }
     /// Returns the value of a key.
-    #[cfg(test)]
+    #[inline]
     pub(crate) fn get(&self, key: T::Key) -> Option<T::Value> {
         self.table.find(key)
     }
@@ -107,7 +107,7 @@ impl<T: Probe> Finder<T> {
         };
         // A piece allocates memory, and there are some for each thread.
         let piece = (queries.len() / (4 * device.parallelism())).clamp(ONCE, QUERY_PIECE);
-        device.fill(answers, piece * size_of::<Option<V>>(), some)
+        device.fill(answers, piece * size_of::<Option<V>>(), &some)
     }
     /// Writes whether the table holds each query, as 1 or 0. Otherwise like [`find`](Self::find).
     pub(crate) fn contains(

@@ -284,7 +284,7 @@ pub(crate) fn check_device(name: &'static str, found: &Device, expected: &Device
     Err(Error::WrongDevice { name, found: found.name(), expected: expected.name() })
 }
 /// What native code says of memory that it cannot reach.
-fn not_on_host(name: &'static str, found: &Device) -> Error {
+pub(crate) fn not_on_host(name: &'static str, found: &Device) -> Error {
     Error::WrongDevice { name, found: found.name(), expected: "the CPU".into() }
 }
 /// Resolves `range` within `len` elements to its start and length.
@@ -412,6 +412,11 @@ impl<'a, T: Plain> View<'a, T> {
             owner,
             of: PhantomData,
         })
+    }
+    /// Returns the bytes of the elements.
+    pub(crate) fn bytes(self) -> View<'a, u8> {
+        let View { address, len, device, owner, .. } = self;
+        View { address, len: len * size_of::<T>(), device, owner, of: PhantomData }
     }
     /// Returns the first `len` elements, or all if there are fewer.
     pub(crate) fn first(self, len: usize) -> View<'a, T> {
@@ -543,6 +548,11 @@ impl<'a, T: Plain> ViewMut<'a, T> {
             owner,
             of: PhantomData,
         })
+    }
+    /// Returns the bytes of the elements.
+    pub(crate) fn into_bytes(self) -> ViewMut<'a, u8> {
+        let ViewMut { address, len, device, owner, .. } = self;
+        ViewMut { address, len: len * size_of::<T>(), device, owner, of: PhantomData }
     }
     /// Returns the first bytes as elements of another type: as many as the view has elements, which
     /// are no smaller.

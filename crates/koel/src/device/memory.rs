@@ -85,6 +85,14 @@ pub(crate) fn collect<T>(
     len: usize,
     fill: impl FnOnce(&mut [MaybeUninit<T>]) -> Result<()>,
 ) -> Result<Vec<T>> {
+    let mut fill = Some(fill);
+    collected(len, &mut |room| fill.take().map_or(Ok(()), |fill| fill(room)))
+}
+/// See [`collect`]: compiled once for a type.
+fn collected<T>(
+    len: usize,
+    fill: &mut dyn FnMut(&mut [MaybeUninit<T>]) -> Result<()>,
+) -> Result<Vec<T>> {
     let mut all = Vec::new();
     let reserved = if is_to_fail() { None } else { all.try_reserve_exact(len).ok() };
     reserved.ok_or_else(|| out_of_memory(len.saturating_mul(size_of::<T>())))?;
@@ -108,13 +116,11 @@ pub(crate) fn collect_later<T: Send>(
         if !is_ahead {
             return fill(room); // without a pool of threads, which the first use would start
         }
-        let (threads, pages) = (rayon::current_num_threads() / 2, FreshPages::of(room));
-        rayon::in_place_scope(|scope| {
-            (0..threads).for_each(|_| scope.spawn(|_| pages.clear_all()));
-            let filled = fill(room);
-            pages.next.store(pages.end, Relaxed);
-            filled
-        })
+        let (mut fill, mut filled) = (Some(fill), Ok(()));
+        FreshPages::of(room).clear_during(&mut || {
+            filled = fill.take().map_or(Ok(()), |fill| fill(room));
+        });
+        filled
     })
 }
 /// The huge pages of memory that has never been touched.
@@ -132,6 +138,14 @@ impl FreshPages {
             next: AtomicUsize::new(start.next_multiple_of(HUGE_PAGE)),
             end: end / HUGE_PAGE * HUGE_PAGE,
         }
+    }
+    /// Lets half of the threads clear the pages while `work` runs.
+    fn clear_during(&self, work: &mut dyn FnMut()) {
+        rayon::in_place_scope(|scope| {
+            (0..rayon::current_num_threads() / 2).for_each(|_| scope.spawn(|_| self.clear_all()));
+            work();
+            self.next.store(self.end, Relaxed);
+        })
     }
     /// Lets the system clear pages, one after the other, until all are cleared. Changes no
     /// contents, so that others may write them at the same time.

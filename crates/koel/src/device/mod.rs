@@ -27,8 +27,8 @@ mod users;
 use crate::error::{Error, Result, count32};
 use crate::parallel;
 pub use apart::Apart;
-pub(crate) use buffer::check_device;
 pub use buffer::{Buffer, Element, Foreign, Plain, Staged, View, ViewMut};
+pub(crate) use buffer::{check_device, not_on_host};
 pub use cpu::CpuOptions;
 #[cfg(feature = "cuda")]
 pub use cuda::CudaOptions;
@@ -304,13 +304,15 @@ impl Device {
     /// Runs host code where rayon's parallel iterators use the CPU device's threads. On other
     /// devices, runs it on this thread, with rayon's global pool.
     pub fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
+        let (mut work, mut result) = (Some(work), None);
+        self.run(&mut || result = work.take().map(|work| work()));
+        let Some(result) = result else { unreachable!("it has been run") };
+        result
+    }
+    /// See [`install`](Self::install). Compiled once.
+    fn run(&self, work: &mut (dyn FnMut() + Send)) {
         match &self.0.backing {
-            Backing::Cpu(cpu) => {
-                let (mut work, mut result) = (Some(work), None);
-                cpu.run(&mut || result = work.take().map(|work| work()));
-                let Some(result) = result else { unreachable!("the pool has run it") };
-                result
-            }
+            Backing::Cpu(cpu) => cpu.run(work),
             #[cfg(any(feature = "cuda", feature = "executor"))]
             _ => apart::aside(work),
         }
@@ -323,12 +325,12 @@ impl Device {
         &self,
         to: &mut [MaybeUninit<T>],
         small: usize,
-        write: impl Fn(usize, &mut [MaybeUninit<T>]) -> Result<()> + Sync,
+        write: &parallel::Write<'_, T>,
     ) -> Result<()> {
         if size_of_val(to) <= 2 * small {
             write(0, to)
         } else {
-            self.install(|| parallel::fill(to, small, &write))
+            self.install(|| parallel::fill(to, small, write))
         }
     }
 

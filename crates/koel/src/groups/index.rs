@@ -5,7 +5,9 @@ use crate::device::memory::collect_later;
 use crate::device::{Apart, Buffer, Device, Stream, View, ViewMut};
 use crate::error::{Result, check_length};
 use crate::map::Map;
-use crate::types::{Bits, BitsOf, Key, KeyBits, SlotKey, stage_ordered};
+use crate::types::{
+    Bits, BitsOf, DeviceKey, Key, KeyBits, SlotKey, ordered_on, stage_ordered, write_ordered,
+};
 use std::fmt;
 
 /// How an index of these keys is stored.
@@ -142,11 +144,7 @@ impl<K: Key> Index<K> {
         })
     }
 }
-impl<K: Bits> Index<K> {
-    /// Returns the keys in id order: element `i` is the key of id `i`.
-    pub fn keys_view(&self) -> View<'_, K> {
-        self.store.keys()
-    }
+impl<K: DeviceKey> Index<K> {
     /// Writes the id of `keys[i]`, or [`NO_ID`], to `ids[i]`.
     ///
     /// Takes one launch, allocates nothing and does not wait; memory traffic is that of
@@ -158,7 +156,7 @@ impl<K: Bits> Index<K> {
         keys: View<'_, K>,
         ids: ViewMut<'_, u32>,
     ) -> Result<()> {
-        self.ids_of_bits(stream, keys, ids)
+        self.ids_of_bits(stream, ordered_on(stream, keys)?.view(), ids)
     }
     /// Writes the key of `ids[i]`, or `missing` if no key has this id, to `keys[i]`.
     ///
@@ -172,7 +170,14 @@ impl<K: Bits> Index<K> {
         keys: ViewMut<'_, K>,
         missing: K,
     ) -> Result<()> {
-        keys_of(stream, ids, self.store.keys(), missing, keys)
+        let missing = BitsOf::<K>::of_packed(missing.ordered());
+        write_ordered(stream, keys, |keys| keys_of(stream, ids, self.store.keys(), missing, keys))
+    }
+}
+impl<K: Bits> Index<K> {
+    /// Returns the keys in id order: element `i` is the key of id `i`.
+    pub fn keys_view(&self) -> View<'_, K> {
+        self.store.keys()
     }
 }
 impl<K: KeyBits> Index<K> {
@@ -196,14 +201,14 @@ impl<K: Key> fmt::Debug for Index<K> {
 /// keys repeat; a [`Map`] build of the distinct keys follows. It waits for their number, and for
 /// the map. Memory traffic for 32-bit keys: 72 bytes per key, and 110 bytes and two sectors at
 /// random per distinct key. Keys of 128 bits: see [`keys128`](crate::keys128).
-pub struct IndexBuilder<K: Bits = u32> {
-    pub(crate) builder: BuilderOf<K>,
+pub struct IndexBuilder<K: Key = u32> {
+    pub(crate) builder: BuilderOf<BitsOf<K>>,
     counter: Counter<u32>,
 }
-impl<K: Bits> IndexBuilder<K> {
+impl<K: DeviceKey> IndexBuilder<K> {
     /// Creates a builder. Errors: a load factor outside 0.3 to 0.95.
     pub fn new(device: &Device, options: IndexOptions) -> Result<IndexBuilder<K>> {
-        let builder = K::Index::builder(device, options)?;
+        let builder = StoreOf::<K>::builder(device, options)?;
         Ok(IndexBuilder { builder, counter: Counter::new(device) })
     }
     /// Builds the index of a column of keys, which may repeat. Waits.
@@ -213,7 +218,8 @@ impl<K: Bits> IndexBuilder<K> {
     /// distinct key in addition. Errors: more keys than 31-bit indices can address, buffers
     /// of another device, a stream that is being captured, out of memory.
     pub fn build(&mut self, stream: &Stream, keys: View<'_, K>) -> Result<Index<K>> {
-        Ok(Index { store: K::Index::build(&mut self.builder, stream, keys, None)? })
+        let keys = ordered_on(stream, keys)?;
+        Ok(Index { store: StoreOf::<K>::build(&mut self.builder, stream, keys.view(), None)? })
     }
     /// Like [`build`](Self::build), and writes the id of `keys[i]` to `ids[i]`: on a GPU, by a
     /// lookup of each key.
@@ -226,7 +232,8 @@ impl<K: Bits> IndexBuilder<K> {
         ids: ViewMut<'_, u32>,
     ) -> Result<Index<K>> {
         check_length("ids", ids.len(), "keys", keys.len())?;
-        Ok(Index { store: K::Index::build(&mut self.builder, stream, keys, Some(ids))? })
+        let keys = ordered_on(stream, keys)?;
+        Ok(Index { store: StoreOf::<K>::build(&mut self.builder, stream, keys.view(), Some(ids))? })
     }
     /// Like [`build`](Self::build), and returns how often each key occurs, in id order.
     ///
@@ -246,10 +253,10 @@ impl<K: Bits> IndexBuilder<K> {
     /// Returns the bytes of device memory that the builder keeps for numbering and counting,
     /// besides those of table builds, which [`Map::report`] states.
     pub fn scratch_bytes(&self) -> usize {
-        K::Index::scratch_bytes(&self.builder) + self.counter.bytes()
+        StoreOf::<K>::scratch_bytes(&self.builder) + self.counter.bytes()
     }
 }
-impl<K: KeyBits> IndexBuilder<K> {
+impl<K: DeviceKey + SlotKey> IndexBuilder<K> {
     /// Returns the distinct keys of a column in ascending order, and how often each occurs, without
     /// building an index. Sorts the keys. Waits.
     ///
@@ -259,7 +266,11 @@ impl<K: KeyBits> IndexBuilder<K> {
         stream: &Stream,
         keys: View<'_, K>,
     ) -> Result<(Buffer<K>, Buffer<u32>)> {
-        self.builder.counter.counted(stream, keys)
+        let keys = ordered_on(stream, keys)?;
+        let (distinct, counts) = self.builder.counter.counted(stream, keys.view())?;
+        let mut keys = stream.device().alloc(distinct.len())?;
+        write_ordered(stream, keys.view_mut(), |mut to| to.copy_from(distinct.view(), stream))?;
+        Ok((keys, counts))
     }
 }
 

@@ -15,7 +15,8 @@ use crate::primitives::Scan;
 use crate::seed::Seeds;
 use crate::table::plan::Plan;
 use crate::types::{
-    Bits, BitsOf, DeviceValue, Key, KeyBits, SlotValue, ValueBits, stage_ordered, stage_values,
+    Bits, BitsOf, DeviceKey, DeviceValue, Key, KeyBits, SlotValue, ValueBits, ordered_on,
+    stage_ordered, stage_values, values_on, write_bits,
 };
 use koel_kernels::table::layout::mixed_alike;
 use std::fmt;
@@ -206,6 +207,8 @@ impl<K: Bits, V: ValueBits> MultiMap<K, V> {
     pub fn values_view(&self) -> View<'_, V> {
         self.grouped.values.view()
     }
+}
+impl<K: DeviceKey, V: SlotValue> MultiMap<K, V> {
     /// Writes the number of values of each key to `counts[i]`.
     ///
     /// Takes two launches, allocates nothing and does not wait. Per key, takes a lookup in the
@@ -216,7 +219,7 @@ impl<K: Bits, V: ValueBits> MultiMap<K, V> {
         keys: View<'_, K>,
         counts: ViewMut<'_, u32>,
     ) -> Result<()> {
-        self.counts_of_bits(stream, keys, counts)
+        self.counts_of_bits(stream, ordered_on(stream, keys)?.view(), counts)
     }
 }
 impl<K: KeyBits, V: ValueBits> MultiMap<K, V> {
@@ -297,13 +300,13 @@ impl<V> Retrieved<V> {
 /// assert_eq!(of_seven, [70, 71]);
 /// # Ok::<(), koel::Error>(())
 /// ```
-pub struct MultiMapBuilder<K: Bits = u32, V: ValueBits = u32> {
-    grouper: <K::Index as IndexStore>::Grouper<V>,
+pub struct MultiMapBuilder<K: Key = u32, V: SlotValue = u32> {
+    grouper: <StoreOf<K> as IndexStore>::Grouper<BitsOf<V>>,
 }
-impl<K: Bits, V: ValueBits> MultiMapBuilder<K, V> {
+impl<K: DeviceKey, V: DeviceValue + SlotValue> MultiMapBuilder<K, V> {
     /// Creates a builder. Errors: a load factor outside 0.3 to 0.95.
     pub fn new(device: &Device, options: MultiMapOptions) -> Result<MultiMapBuilder<K, V>> {
-        Ok(MultiMapBuilder { grouper: K::Index::grouper(device, options)? })
+        Ok(MultiMapBuilder { grouper: StoreOf::<K>::grouper::<BitsOf<V>>(device, options)? })
     }
     /// Builds the multimap of pairs `keys[i]`, `values[i]`. Waits.
     ///
@@ -318,13 +321,15 @@ impl<K: Bits, V: ValueBits> MultiMapBuilder<K, V> {
         keys: View<'_, K>,
         values: View<'_, V>,
     ) -> Result<MultiMap<K, V>> {
-        let (store, grouped) = K::Index::grouped(&mut self.grouper, stream, keys, values)?;
+        let (keys, values) = (ordered_on(stream, keys)?, values_on(stream, values)?);
+        let (keys, values) = (keys.view(), values.view());
+        let (store, grouped) = StoreOf::<K>::grouped(&mut self.grouper, stream, keys, values)?;
         Ok(MultiMap { index: Index { store }, grouped })
     }
     /// Returns the bytes of device memory that the builder keeps for sorting, partitioning and
     /// grouping.
     pub fn scratch_bytes(&self) -> usize {
-        K::Index::bytes_of_grouper(&self.grouper)
+        StoreOf::<K>::bytes_of_grouper::<BitsOf<V>>(&self.grouper)
     }
 }
 
@@ -470,14 +475,16 @@ impl Retriever {
     /// Takes three launches, allocates nothing and does not wait. Per key, takes a lookup in the
     /// index, 36 bytes and one sector. Errors: more keys than the retriever's maximum, buffers of
     /// another device.
-    pub fn find<K: Bits, V: SlotValue>(
+    pub fn find<K: DeviceKey, V: SlotValue>(
         &mut self,
         stream: &Stream,
         map: &MultiMap<K, V>,
         keys: View<'_, K>,
     ) -> Result<()> {
-        let ids = |to: ViewMut<'_, u32>| map.index.ids_of_bits(stream, keys, to);
-        self.find_ids(stream, &map.grouped, keys.len(), ids)
+        let n = keys.len();
+        let keys = ordered_on(stream, keys)?;
+        let ids = |to: ViewMut<'_, u32>| map.index.ids_of_bits(stream, keys.view(), to);
+        self.find_ids(stream, &map.grouped, n, ids)
     }
     /// Finds the values of the ids of `n` keys, which `ids` writes: see [`find`](Self::find).
     pub(super) fn find_ids<V: ValueBits>(
@@ -529,7 +536,7 @@ impl Retriever {
         map: &MultiMap<K, V>,
         values: ViewMut<'_, V>,
     ) -> Result<()> {
-        self.bits_into(stream, &map.grouped, values.value_bits()?)
+        write_bits(stream, values, |values| self.bits_into(stream, &map.grouped, values))
     }
     pub(super) fn bits_into<V: ValueBits>(
         &mut self,

@@ -6,7 +6,7 @@ use crate::duplicates::Duplicates;
 use crate::error::{Result, check_length};
 use crate::table::Builder;
 use crate::table::plan::Plan;
-use crate::types::{DeviceKey, DeviceValue, Key, KeyBits, Value, ValueBits};
+use crate::types::{DeviceKey, DeviceValue, Key, KeyBits, Value, ValueBits, keys_on, values_on};
 
 /// What builds maps of these types.
 type BuilderOf<K, V> = <StoreOf<K, V> as MapStore>::Builder;
@@ -56,7 +56,8 @@ impl<K: DeviceKey, V: DeviceValue> MapBuilder<K, V> {
         keys: View<'_, K>,
         values: View<'_, V>,
     ) -> Result<Map<K, V>> {
-        let (keys, values) = (keys.key_bits()?, values.value_bits()?);
+        let (keys, values) = (keys_on(stream, keys)?, values_on(stream, values)?);
+        let (keys, values) = (keys.view(), values.view());
         Ok(Map { store: StoreOf::<K, V>::build(&mut self.builder, stream, keys, values)? })
     }
     /// Replaces the content of a map by other pairs. Like [`build`](Self::build), but allocates
@@ -78,8 +79,8 @@ impl<K: DeviceKey, V: DeviceValue> MapBuilder<K, V> {
         keys: View<'_, K>,
         values: View<'_, V>,
     ) -> Result<()> {
-        let (keys, values) = (keys.key_bits()?, values.value_bits()?);
-        map.store.rebuild(&mut self.builder, stream, keys, values)
+        let (keys, values) = (keys_on(stream, keys)?, values_on(stream, values)?);
+        map.store.rebuild(&mut self.builder, stream, keys.view(), values.view())
     }
 }
 

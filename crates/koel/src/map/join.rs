@@ -9,7 +9,7 @@ use crate::error::{Result, check_length, count32};
 use crate::parallel;
 use crate::table::sending::{Route, RouteTuning, SendMemory, reserve};
 use crate::table::{Family, OnCpu, Storage, Table};
-use crate::types::{DeviceKey, DeviceValue, Key, KeyBits, Value, ValueBits};
+use crate::types::{DeviceKey, DeviceValue, Key, KeyBits, Value, ValueBits, keys_on, write_bits};
 use answer::{Direct, answer};
 use koel_kernels::map::join::{
     Answering, RowsOut, keep, map_filter, map_filter_direct, map_join, map_join_direct,
@@ -98,8 +98,11 @@ impl<K: DeviceKey, V: Value> MapJoiner<K, V> {
     where
         V: DeviceValue,
     {
-        let rows = RowsTo { numbers, values: values.value_bits()?, count };
-        map.store.join_into(&mut self.joiner, stream, queries.key_bits()?, rows)
+        let queries = keys_on(stream, queries)?;
+        write_bits(stream, values, |values| {
+            let rows = RowsTo { numbers, values, count };
+            map.store.join_into(&mut self.joiner, stream, queries.view(), rows)
+        })
     }
     /// Writes the queries that the map holds to `keys[..count[0]]`, each as often as it is queried:
     /// a semi-join.
@@ -113,8 +116,7 @@ impl<K: DeviceKey, V: Value> MapJoiner<K, V> {
         keys: ViewMut<'_, K>,
         count: ViewMut<'_, u64>,
     ) -> Result<()> {
-        let (queries, keys) = (queries.key_bits()?, Some(keys.key_bits()?));
-        map.store.filter_into(&mut self.joiner, stream, queries, keys, count, keep::FOUND)
+        self.filter_into(stream, map, (queries, keys), count, keep::FOUND)
     }
     /// Writes the queries that the map does not hold to `keys[..count[0]]`, each as often as it is
     /// queried: an anti-join.
@@ -128,8 +130,7 @@ impl<K: DeviceKey, V: Value> MapJoiner<K, V> {
         keys: ViewMut<'_, K>,
         count: ViewMut<'_, u64>,
     ) -> Result<()> {
-        let (queries, keys) = (queries.key_bits()?, Some(keys.key_bits()?));
-        map.store.filter_into(&mut self.joiner, stream, queries, keys, count, keep::MISSING)
+        self.filter_into(stream, map, (queries, keys), count, keep::MISSING)
     }
     /// Writes how many of the queries the map holds to `count[0]`. The result is that of
     /// [`Map::count_into`], the cost that of a join.
@@ -142,8 +143,22 @@ impl<K: DeviceKey, V: Value> MapJoiner<K, V> {
         queries: View<'_, K>,
         count: ViewMut<'_, u64>,
     ) -> Result<()> {
-        let (joiner, queries) = (&mut self.joiner, queries.key_bits()?);
-        map.store.filter_into(joiner, stream, queries, None, count, keep::COUNT)
+        let (joiner, queries) = (&mut self.joiner, keys_on(stream, queries)?);
+        map.store.filter_into(joiner, stream, queries.view(), None, count, keep::COUNT)
+    }
+    fn filter_into(
+        &mut self,
+        stream: &Stream,
+        map: &Map<K, V>,
+        (queries, keys): (View<'_, K>, ViewMut<'_, K>),
+        count: ViewMut<'_, u64>,
+        kept: u32,
+    ) -> Result<()> {
+        let queries = keys_on(stream, queries)?;
+        write_bits(stream, keys, |keys| {
+            let (joiner, keys) = (&mut self.joiner, Some(keys));
+            map.store.filter_into(joiner, stream, queries.view(), keys, count, kept)
+        })
     }
 }
 impl<K: Key, V: Value> std::fmt::Debug for MapJoiner<K, V> {

@@ -4,7 +4,8 @@ use crate::device::{Apart, Stream, View, ViewMut};
 use crate::error::{Result, check_length, count32};
 use crate::table::{Contains, Family, Storage, Table, grid};
 use crate::types::{
-    Bits, BitsOf, DeviceKey, DeviceValue, Key, KeyBits, Value, ValueBits, key_bits,
+    Bits, BitsOf, DeviceKey, DeviceValue, Key, KeyBits, Value, ValueBits, key_bits, keys_on,
+    write_bits,
 };
 use koel_kernels::map::find::{map_find, map_find_or};
 
@@ -35,7 +36,8 @@ impl<K: Key, V: Value> Map<K, V> {
         K: DeviceKey,
         V: DeviceValue,
     {
-        self.store.get_into(stream, keys.key_bits()?, values.value_bits()?, found)
+        let keys = keys_on(stream, keys)?;
+        write_bits(stream, values, |values| self.store.get_into(stream, keys.view(), values, found))
     }
     /// Looks up every key: sets `values[i]` to the value of `keys[i]`, or to `missing`.
     ///
@@ -54,7 +56,10 @@ impl<K: Key, V: Value> Map<K, V> {
         V: DeviceValue,
     {
         let missing = BitsOf::<V>::of_packed(missing.pack());
-        self.store.get_or_into(stream, keys.key_bits()?, values.value_bits()?, missing)
+        let keys = keys_on(stream, keys)?;
+        write_bits(stream, values, |values| {
+            self.store.get_or_into(stream, keys.view(), values, missing)
+        })
     }
     /// Returns whether the map holds each key in host memory. Copies both ways and waits.
     ///
@@ -76,7 +81,7 @@ impl<K: Key, V: Value> Map<K, V> {
     where
         K: DeviceKey,
     {
-        self.store.contains_into(stream, keys.key_bits()?, found)
+        self.store.contains_into(stream, keys_on(stream, keys)?.view(), found)
     }
     /// Writes whether the map holds each key, as a bit mask: bit `i % 32` of `found[i / 32]` stands
     /// for `keys[i]`. The bits after the last key become 0.
@@ -93,7 +98,7 @@ impl<K: Key, V: Value> Map<K, V> {
     where
         K: DeviceKey,
     {
-        self.store.contains_bits_into(stream, keys.key_bits()?, found)
+        self.store.contains_bits_into(stream, keys_on(stream, keys)?.view(), found)
     }
     /// Returns how many of the keys in host memory the map holds. Copies and waits.
     ///
@@ -114,7 +119,7 @@ impl<K: Key, V: Value> Map<K, V> {
     where
         K: DeviceKey,
     {
-        self.store.count_into(stream, keys.key_bits()?, count)
+        self.store.count_into(stream, keys_on(stream, keys)?.view(), count)
     }
 
     /// Returns the index and the value of each key in host memory that the map holds, in any order:

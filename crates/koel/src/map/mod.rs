@@ -70,6 +70,7 @@ mod builder;
 mod export;
 mod family;
 mod file;
+mod host;
 mod join;
 pub(crate) mod kernels;
 mod lookup;
@@ -88,12 +89,13 @@ pub use crate::table::update::{Operations, Outcome};
 use crate::table::{BuildReport, Contains, Family, OnHost, Settings, Storage, Table, words_of};
 use crate::types::{
     Bits, BitsOf, DeviceKey, DeviceValue, KeyBits, SlotKey, SlotValue, ValueBits, stage_keys,
-    stage_values,
+    stage_values, write_bits,
 };
 pub use crate::types::{Key, Value};
 pub use builder::MapBuilder;
 pub(crate) use builder::SlotMapBuilder;
 pub(crate) use family::Pairs;
+pub use host::HostMap;
 pub use join::MapJoiner;
 use koel_kernels::hash::mix::mix64;
 pub use koel_kernels::map::find::MapRef;
@@ -289,7 +291,9 @@ impl<K: Key, V: Value> Map<K, V> {
         K: DeviceKey,
         V: DeviceValue,
     {
-        self.store.export_into(stream, keys.key_bits()?, values.value_bits()?, count)
+        write_bits(stream, keys, |keys| {
+            write_bits(stream, values, |values| self.store.export_into(stream, keys, values, count))
+        })
     }
 }
 /// Of keys and values in slots: of up to 8 bytes.
@@ -314,10 +318,7 @@ impl<K: SlotKey, V: SlotValue> Map<K, V> {
     }
     /// Returns what the CPU engine needs for lookups; `None` if kernels look keys up.
     pub(crate) fn finder(&self) -> Result<Option<cpu::PairFinder<'_, LayoutFor<K, V>>>> {
-        match &self.as_table().storage {
-            Storage::Kernels(_) => Ok(None),
-            Storage::Cpu(table) => table.finder(self.shape()).map(Some),
-        }
+        self.as_table().host()
     }
     /// Returns the table as a kernel argument, for lookups in a kernel launched on `stream`. The
     /// argument owns nothing: do not drop, rebuild or update the map before the kernel has run.

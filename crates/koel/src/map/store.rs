@@ -2,6 +2,7 @@
 use super::builder::{SlotMapBuilder, plan_of};
 use super::join::Joiner;
 use super::{MapOptions, Pairs, export};
+use crate::cpu::PairFinder;
 use crate::device::graph::{WAITS, outside_only};
 use crate::device::memory::{collect, collect_later, value_if_found};
 use crate::device::{Device, Stream, View, ViewMut};
@@ -14,7 +15,7 @@ use crate::file::writer::Writer;
 use crate::map::LayoutOf;
 use crate::table::sending::RouteTuning;
 use crate::table::update::{Batch, Operations, Outcome, UpdateTuning, Updater};
-use crate::table::{BuildReport, Contains, Family, Storage, Table, contains};
+use crate::table::{BuildReport, Contains, Family, HostTable, Storage, Table, contains};
 use crate::types::{Bits, KeyBits, ValueBits};
 use koel_kernels::map::join::keep;
 use std::io::{Read, Seek, Write};
@@ -22,7 +23,7 @@ use std::io::{Read, Seek, Write};
 /// What a [`Map`](super::Map) asks of the table that stores it: of keys and values in slots, or in
 /// rows if they have more than 64 bits. Knows bits only.
 #[allow(private_interfaces, private_bounds, reason = "other crates cannot name the trait")]
-pub trait MapStore: Contains + Sized + Send + Sync {
+pub trait MapStore: Contains + Sized + Send + Sync + 'static {
     type Value: Bits;
     /// Checks that there can be a map of `n` pairs at this load.
     fn check(n: usize, load: f64) -> Result<()>;
@@ -58,6 +59,11 @@ pub trait MapStore: Contains + Sized + Send + Sync {
         values: ViewMut<'_, Self::Value>,
         count: ViewMut<'_, u64>,
     ) -> Result<()>;
+    /// The map in host memory.
+    type Host<'m>: HostTable<Key = Self::Key, Value = Self::Value>
+    where
+        Self: 'm;
+    fn host(&self) -> Result<Option<Self::Host<'_>>>;
 
     fn get<T: Send>(
         &self,
@@ -158,6 +164,16 @@ pub struct RowsTo<'a, V> {
 
 /// A map with keys and values in slots.
 pub struct SlotMap<K: KeyBits, V: ValueBits>(pub(super) Table<Pairs<K, V>>);
+/// A map with keys and values in slots, in host memory.
+pub struct HostPairs<'m, K: KeyBits, V: ValueBits>(PairFinder<'m, LayoutOf<K, V>>);
+impl<K: KeyBits, V: ValueBits> HostTable for HostPairs<'_, K, V> {
+    type Key = K;
+    type Value = V;
+    #[inline]
+    fn find(&self, key: K) -> Option<V> {
+        self.0.get(key)
+    }
+}
 /// Updates maps with keys and values in slots.
 pub struct SlotMapUpdater<K: KeyBits, V: ValueBits>(pub(super) Updater<Pairs<K, V>>);
 contains! { impl[K: KeyBits, V: ValueBits] SlotMap<K, V>, K, |map| map.0 }
@@ -213,6 +229,10 @@ impl<K: KeyBits, V: ValueBits> MapStore for SlotMap<K, V> {
         count: ViewMut<'_, u64>,
     ) -> Result<()> {
         export::export(&self.0, stream, keys, values, count)
+    }
+    type Host<'m> = HostPairs<'m, K, V>;
+    fn host(&self) -> Result<Option<HostPairs<'_, K, V>>> {
+        Ok(self.0.host()?.map(HostPairs))
     }
 
     fn get<T: Send>(&self, keys: &[K], of_bits: impl Fn(V) -> T + Sync) -> Result<Vec<Option<T>>> {

@@ -10,7 +10,7 @@ use crate::table::update::{Batch, EntriesOnHost, Launch, Operations, Outcome, Up
 use crate::table::{Builder, Settings, Table};
 use crate::types::{
     Addable, BitsOf, DeviceKey, DeviceValue, Key, KeyBits, SlotKey, SlotValue, Value, ValueBits,
-    stage_keys, stage_values,
+    keys_on, stage_keys, stage_values, values_on,
 };
 use koel_kernels::map::sparse::map_update_sparse;
 use koel_kernels::map::update::{MAX_BUCKETS, map_update, map_update_left, shared_bytes};
@@ -145,8 +145,9 @@ impl<K: DeviceKey, V: DeviceValue> MapUpdater<K, V> {
         outcomes: ViewMut<'_, u8>,
     ) -> Result<()> {
         check_adds::<V>(operations)?;
-        let (keys, values) = (keys.key_bits()?, values.value_bits()?);
-        map.store.apply(&mut self.updater, stream, operations, keys, values, outcomes)
+        let (keys, values) = (keys_on(stream, keys)?, values_on(stream, values)?);
+        let (updater, keys, values) = (&mut self.updater, keys.view(), values.view());
+        map.store.apply(updater, stream, operations, keys, values, outcomes)
     }
 }
 /// Of keys and values in slots: of up to 8 bytes.
@@ -170,9 +171,9 @@ impl<K: DeviceKey + SlotKey, V: DeviceValue + SlotValue> MapUpdater<K, V> {
         outcomes: ViewMut<'_, u8>,
     ) -> Result<()> {
         check_adds::<V>(operations)?;
-        let (keys, values) = (keys.key_bits()?, values.value_bits()?);
+        let (keys, values) = (keys_on(stream, keys)?, values_on(stream, values)?);
         let operations = operations.codes(|operation| operation as u32);
-        let batch = Batch { operations, keys, values };
+        let batch = Batch { operations, keys: keys.view(), values: values.view() };
         let updater = BitsOf::<V>::slot_updater::<BitsOf<K>>(&mut self.updater);
         updater.0.enqueue(map.as_table_mut(), stream, batch, outcomes)
     }

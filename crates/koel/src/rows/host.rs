@@ -47,6 +47,18 @@ impl<K: InRows> HostRows<'_, K> {
         };
         self.device.install(|| parallel::try_each(starts.zip(answers), of_chunk))
     }
+    /// Returns the row of the only query.
+    #[inline]
+    pub(crate) fn row<Q>(&self, query: Q) -> Option<usize>
+    where
+        Q: Queries<Key = K::Key, Function = K::Function>,
+    {
+        let mut fingerprint = [0];
+        query.fingerprints(self.function, &mut fingerprint);
+        let row = self.table.get(fingerprint[0])? as usize;
+        let own = self.keys.key(row);
+        (own.is_some() && own == query.key(0)).then_some(row)
+    }
     /// Finds the rows of at most [`CHUNK`] queries on the calling thread.
     fn find<Q>(&self, queries: Q, rows: &mut [u32]) -> Result<()>
     where

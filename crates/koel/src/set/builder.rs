@@ -2,7 +2,7 @@
 use super::{Set, SetOptions, SetStore, StoreOf};
 use crate::device::{Device, Stream, View};
 use crate::error::Result;
-use crate::types::{DeviceKey, Key};
+use crate::types::{DeviceKey, Key, keys_on};
 
 /// Builds sets, and keeps scratch memory across builds. A second build of the same size allocates
 /// only the set; a [`rebuild`](Self::rebuild) allocates nothing.
@@ -25,7 +25,8 @@ impl<K: DeviceKey> SetBuilder<K> {
     /// [`keys128`](crate::keys128#cost). Errors: more keys than 31-bit indices can address,
     /// buffers of another device, out of memory.
     pub fn build(&mut self, stream: &Stream, keys: View<'_, K>) -> Result<Set<K>> {
-        Ok(Set { store: StoreOf::<K>::build(&mut self.builder, stream, keys.key_bits()?)? })
+        let keys = keys_on(stream, keys)?;
+        Ok(Set { store: StoreOf::<K>::build(&mut self.builder, stream, keys.view())? })
     }
     /// Replaces the content of a set by other keys. Like [`build`](Self::build), but allocates
     /// nothing if the set and this builder have held as many keys before, and does not wait on a
@@ -39,6 +40,6 @@ impl<K: DeviceKey> SetBuilder<K> {
     /// or when out of memory, the set is unchanged; after any other error it is empty. A larger
     /// table is allocated before the old one is freed.
     pub fn rebuild(&mut self, set: &mut Set<K>, stream: &Stream, keys: View<'_, K>) -> Result<()> {
-        set.store.rebuild(&mut self.builder, stream, keys.key_bits()?)
+        set.store.rebuild(&mut self.builder, stream, keys_on(stream, keys)?.view())
     }
 }

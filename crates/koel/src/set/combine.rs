@@ -6,7 +6,7 @@ use crate::device::{Apart, Device, Stream, View, ViewMut};
 use crate::error::{Error, Result, check_length, count32};
 use crate::seed::Seeds;
 use crate::table::plan::{Plan, PlanTuning};
-use crate::types::{Bits, BitsOf, DeviceKey, Key, KeyBits, SlotKey, key_bits};
+use crate::types::{Bits, BitsOf, DeviceKey, Key, KeyBits, SlotKey, key_bits, keys_on, write_bits};
 use koel_kernels::set::combine::how;
 
 /// Load factor of the tables of a combination. Callers do not choose it, so it is the one that
@@ -101,8 +101,7 @@ impl<K: DeviceKey + SlotKey> SetCombiner<K> {
         output: ViewMut<'_, K>,
         count: ViewMut<'_, u64>,
     ) -> Result<()> {
-        let (keys, output) = (keys.key_bits()?, output.key_bits()?);
-        self.combiner.combine(stream, how::DISTINCT, keys, None, output, count)
+        self.combine_into(stream, how::DISTINCT, (keys, None), output, count)
     }
     /// Writes the keys that are in either array or in both to `output[..count[0]]`, each once.
     ///
@@ -115,8 +114,7 @@ impl<K: DeviceKey + SlotKey> SetCombiner<K> {
         output: ViewMut<'_, K>,
         count: ViewMut<'_, u64>,
     ) -> Result<()> {
-        let (keys, others) = (keys.key_bits()?, Some(others.key_bits()?));
-        self.combiner.combine(stream, how::UNION, keys, others, output.key_bits()?, count)
+        self.combine_into(stream, how::UNION, (keys, Some(others)), output, count)
     }
     /// Writes the keys that are in both arrays to `output[..count[0]]`, each once.
     ///
@@ -130,8 +128,7 @@ impl<K: DeviceKey + SlotKey> SetCombiner<K> {
         output: ViewMut<'_, K>,
         count: ViewMut<'_, u64>,
     ) -> Result<()> {
-        let (keys, others) = (keys.key_bits()?, Some(others.key_bits()?));
-        self.combiner.combine(stream, how::INTERSECTION, keys, others, output.key_bits()?, count)
+        self.combine_into(stream, how::INTERSECTION, (keys, Some(others)), output, count)
     }
     /// Writes the keys of the first array that are not in the second to `output[..count[0]]`, each
     /// once.
@@ -145,8 +142,22 @@ impl<K: DeviceKey + SlotKey> SetCombiner<K> {
         output: ViewMut<'_, K>,
         count: ViewMut<'_, u64>,
     ) -> Result<()> {
-        let (keys, others) = (keys.key_bits()?, Some(others.key_bits()?));
-        self.combiner.combine(stream, how::DIFFERENCE, keys, others, output.key_bits()?, count)
+        self.combine_into(stream, how::DIFFERENCE, (keys, Some(others)), output, count)
+    }
+    fn combine_into(
+        &mut self,
+        stream: &Stream,
+        how: u32,
+        (keys, others): (View<'_, K>, Option<View<'_, K>>),
+        output: ViewMut<'_, K>,
+        count: ViewMut<'_, u64>,
+    ) -> Result<()> {
+        let keys = keys_on(stream, keys)?;
+        let others = others.map(|others| keys_on(stream, others)).transpose()?;
+        let others = others.as_ref().map(|others| others.view());
+        write_bits(stream, output, |output| {
+            self.combiner.combine(stream, how, keys.view(), others, output, count)
+        })
     }
 }
 impl<K: KeyBits> Combiner<K> {

@@ -69,6 +69,7 @@ mod combine;
 mod export;
 mod family;
 mod file;
+mod host;
 mod kernels;
 mod store;
 #[cfg(test)]
@@ -79,10 +80,13 @@ use crate::device::{Device, Stream, View, ViewMut};
 use crate::duplicates::Duplicates;
 use crate::error::Result;
 use crate::table::{BuildReport, Contains, Family, Settings, Table};
-use crate::types::{Bits, BitsOf, DeviceKey, Key, SlotKey, key_bits, stage_keys};
+use crate::types::{
+    Bits, BitsOf, DeviceKey, Key, SlotKey, key_bits, keys_on, stage_keys, write_bits,
+};
 pub use builder::SetBuilder;
 pub use combine::{SetCombiner, difference, intersection, union, unique};
 pub(crate) use family::Keys;
+pub use host::HostSet;
 pub use koel_kernels::set::find::SetRef;
 pub use koel_kernels::set::layout;
 use koel_kernels::table::layout::Shape;
@@ -206,7 +210,7 @@ impl<K: Key> Set<K> {
     where
         K: DeviceKey,
     {
-        self.store.contains_into(stream, keys.key_bits()?, found)
+        self.store.contains_into(stream, keys_on(stream, keys)?.view(), found)
     }
     /// Writes whether the set holds each key, as a bit mask: bit `i % 32` of `found[i / 32]` stands
     /// for `keys[i]`. The bits after the last key become 0.
@@ -223,7 +227,7 @@ impl<K: Key> Set<K> {
     where
         K: DeviceKey,
     {
-        self.store.contains_bits_into(stream, keys.key_bits()?, found)
+        self.store.contains_bits_into(stream, keys_on(stream, keys)?.view(), found)
     }
     /// Returns how many of the keys in host memory the set holds. Copies and waits.
     ///
@@ -244,7 +248,7 @@ impl<K: Key> Set<K> {
     where
         K: DeviceKey,
     {
-        self.store.count_into(stream, keys.key_bits()?, count)
+        self.store.count_into(stream, keys_on(stream, keys)?.view(), count)
     }
 
     /// Returns all keys, in any order. Copies and waits.
@@ -268,7 +272,7 @@ impl<K: Key> Set<K> {
     where
         K: DeviceKey,
     {
-        self.store.export_into(stream, keys.key_bits()?, count)
+        write_bits(stream, keys, |keys| self.store.export_into(stream, keys, count))
     }
 }
 /// Of keys in slots: of up to 8 bytes.

@@ -1,6 +1,7 @@
 //! How sets are stored: see [`SetStore`].
 use super::combine::combine;
 use super::{Keys, SetOptions, export, operations_on};
+use crate::cpu;
 use crate::device::{Device, Stream, View, ViewMut};
 use crate::error::Result;
 use crate::file::filed::Parts;
@@ -10,14 +11,14 @@ use crate::file::reader::Mapping;
 use crate::file::writer::Writer;
 use crate::set::SetOperation;
 use crate::table::update::{Operations, Outcome, UpdateTuning, Updater};
-use crate::table::{BuildReport, Builder, Contains, Family, Table, contains};
+use crate::table::{BuildReport, Builder, Contains, Family, HostTable, Table, contains};
 use crate::types::KeyBits;
 use std::io::{Read, Seek, Write};
 
 /// What a [`Set`](super::Set) asks of the table that stores it: of keys in slots, or in rows if
 /// they have more than 64 bits. Knows bits only.
 #[allow(private_interfaces, private_bounds, reason = "other crates cannot name the trait")]
-pub trait SetStore: Contains + Sized + Send + Sync {
+pub trait SetStore: Contains + Sized + Send + Sync + 'static {
     /// Checks that there can be a set of `n` keys at this load.
     fn check(n: usize, load: f64) -> Result<()>;
     /// Builds sets, and keeps scratch memory across builds.
@@ -46,6 +47,11 @@ pub trait SetStore: Contains + Sized + Send + Sync {
         keys: ViewMut<'_, Self::Key>,
         count: ViewMut<'_, u64>,
     ) -> Result<()>;
+    /// The set in host memory.
+    type Host<'s>: HostTable<Key = Self::Key>
+    where
+        Self: 's;
+    fn host(&self) -> Result<Option<Self::Host<'_>>>;
 
     /// Applies batches, and keeps scratch memory across them.
     type Updater;
@@ -88,6 +94,16 @@ pub trait SetStore: Contains + Sized + Send + Sync {
     fn file(&self) -> Option<&Mapping>;
 }
 
+/// A set with keys in slots, in host memory.
+pub struct HostKeys<'s, K: KeyBits>(cpu::Finder<cpu::set::Keys<'s, K>>);
+impl<K: KeyBits> HostTable for HostKeys<'_, K> {
+    type Key = K;
+    type Value = ();
+    #[inline]
+    fn find(&self, key: K) -> Option<()> {
+        self.0.get(key)
+    }
+}
 /// A set with keys in slots.
 pub struct SlotSet<K: KeyBits>(pub(super) Table<Keys<K>>);
 /// Builds sets with keys in slots.
@@ -146,6 +162,10 @@ impl<K: KeyBits> SetStore for SlotSet<K> {
         count: ViewMut<'_, u64>,
     ) -> Result<()> {
         export::export(&self.0, stream, keys, count)
+    }
+    type Host<'s> = HostKeys<'s, K>;
+    fn host(&self) -> Result<Option<HostKeys<'_, K>>> {
+        Ok(self.0.host()?.map(HostKeys))
     }
 
     type Updater = SlotSetUpdater<K>;

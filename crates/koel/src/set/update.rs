@@ -8,7 +8,7 @@ use crate::fallible::{collect, collect_map};
 use crate::table::plan::Plan;
 use crate::table::update::{Batch, EntriesOnHost, Launch, Operations, Outcome, Updatable};
 use crate::table::{Builder, Settings, Table};
-use crate::types::{BitsOf, DeviceKey, Key, KeyBits, SlotKey, stage_keys};
+use crate::types::{BitsOf, DeviceKey, Key, KeyBits, SlotKey, keys_on, stage_keys};
 use koel_kernels::set::sparse::set_update_sparse;
 use koel_kernels::set::update::{set_update, set_update_left, shared_bytes};
 use koel_kernels::table::sparse::{Sparse, shared_bytes as sparse_shared_bytes};
@@ -131,7 +131,8 @@ impl<K: DeviceKey> SetUpdater<K> {
         keys: View<'_, K>,
         outcomes: ViewMut<'_, u8>,
     ) -> Result<()> {
-        set.store.apply(&mut self.updater, stream, operations, keys.key_bits()?, outcomes)
+        let keys = keys_on(stream, keys)?;
+        set.store.apply(&mut self.updater, stream, operations, keys.view(), outcomes)
     }
 }
 /// Of keys in slots: of up to 8 bytes.
@@ -153,12 +154,9 @@ impl<K: DeviceKey + SlotKey> SetUpdater<K> {
         keys: View<'_, K>,
         outcomes: ViewMut<'_, u8>,
     ) -> Result<()> {
-        self.updater.0.enqueue(
-            set.as_table_mut(),
-            stream,
-            operations_on(operations, keys.key_bits()?)?,
-            outcomes,
-        )
+        let keys = keys_on(stream, keys)?;
+        let batch = operations_on(operations, keys.view())?;
+        self.updater.0.enqueue(set.as_table_mut(), stream, batch, outcomes)
     }
 }
 pub(crate) fn operations_on<'a, K: KeyBits>(

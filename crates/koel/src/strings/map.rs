@@ -11,7 +11,9 @@ use crate::rows::update::{RowsUpdater, apply_to_pairs, outcomes_of};
 use crate::rows::{Keys, RowsBuilder, check_rows, joined};
 use crate::table::BuildReport;
 use crate::table::update::{Operations, Outcome};
-use crate::types::{Addable, Bits, BitsOf, DeviceValue, Value, stage_values};
+use crate::types::{
+    Addable, Bits, BitsOf, DeviceValue, Value, stage_values, values_on, write_bits,
+};
 use koel_kernels::keys128::find::NO_ROW;
 use std::fmt;
 
@@ -281,7 +283,9 @@ impl<V: DeviceValue> StringMap<V> {
         missing: V,
     ) -> Result<()> {
         check_length("values", values.len(), "keys", keys.len())?;
-        self.bits_into(stream, keys, values.value_bits()?, bits_of(missing)).map(drop)
+        write_bits(stream, values, |values| {
+            self.bits_into(stream, keys, values, bits_of(missing)).map(drop)
+        })
     }
     /// Applies a batch of operations on a column on the device, as a
     /// [`MapUpdater`](crate::MapUpdater) does: the result equals that of applying them one after
@@ -299,8 +303,10 @@ impl<V: DeviceValue> StringMap<V> {
     ) -> Result<()> {
         check_adds::<V>(operations)?;
         let table = (&mut self.keys.rows, &mut self.values);
-        let (mut updater, values) = (RowsUpdater::new(stream.device())?, values.value_bits()?);
-        apply_to_pairs(&mut updater, table, stream, operations, (keys, values), outcomes)
+        let mut updater = RowsUpdater::new(stream.device())?;
+        let values = values_on(stream, values)?;
+        let batch = (keys, values.view());
+        apply_to_pairs(&mut updater, table, stream, operations, batch, outcomes)
     }
 }
 impl<V: Value> fmt::Debug for StringMap<V> {

@@ -10,6 +10,7 @@ use crate::primitives::runs::RunElement;
 use crate::rows::update::RowValue;
 use crate::set::{SetStore, SlotSet};
 use crate::table::DeviceLayout;
+use koel_kernels::packed::Packed;
 use koel_kernels::set::layout::Member;
 use koel_kernels::table::layout::{Narrow, Number, Wide};
 use std::hash::Hash;
@@ -29,6 +30,7 @@ pub trait Bits:
     + GroupKey
     + CompactElement
     + RowValue
+    + Packed
     + Into<u128>
     + Hash
     + sealed::Sealed

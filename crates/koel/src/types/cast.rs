@@ -1,7 +1,7 @@
-//! Slices and views of keys and values as their bits.
-use super::{Bits, BitsOf, DeviceKey, DeviceValue, Key, Value};
+//! Slices of keys and values as their bits.
+use super::{Bits, BitsOf, Key, Value};
 use crate::device::memory::collect;
-use crate::device::{Device, Staged, View, ViewMut};
+use crate::device::{Device, Staged};
 use crate::error::{Result, count32};
 use crate::parallel::SMALL_PIECE;
 use std::borrow::Cow;
@@ -81,7 +81,7 @@ fn converted<T: Copy + Sync, B: Send>(
     convert: impl Fn(T) -> B + Sync,
 ) -> Result<Vec<B>> {
     collect(all.len(), |to| {
-        device.fill(to, SMALL_PIECE, |start, part| {
+        device.fill(to, SMALL_PIECE, &|start, part| {
             part.iter_mut().zip(&all[start..]).for_each(|(to, &from)| _ = to.write(convert(from)));
             Ok(())
         })
@@ -91,32 +91,4 @@ fn converted<T: Copy + Sync, B: Send>(
 /// Whether an array of `T` is one of these bits.
 const fn is_bits<T: Value, B>() -> bool {
     T::IN_MEMORY && size_of::<T>() == size_of::<B>()
-}
-impl<'a, K: DeviceKey> View<'a, K> {
-    /// Returns the bits of keys. Errors: memory that is not aligned as these are; keys that are
-    /// stored as wider ones.
-    pub(crate) fn key_bits<B: Bits>(self) -> Result<View<'a, B>> {
-        const { assert!(K::IS_CANONICAL && K::IN_MEMORY, "these keys need a conversion") };
-        self.cast()
-    }
-}
-impl<'a, K: DeviceKey> ViewMut<'a, K> {
-    /// Returns the bits of keys. Errors: as those of a view.
-    pub(crate) fn key_bits<B: Bits>(self) -> Result<ViewMut<'a, B>> {
-        self.cast()
-    }
-}
-impl<'a, V: DeviceValue> View<'a, V> {
-    /// Returns the bits of values. Errors: memory that is not aligned as these are.
-    pub(crate) fn value_bits(self) -> Result<View<'a, BitsOf<V>>> {
-        const { assert!(is_bits::<V, BitsOf<V>>(), "these values need a conversion") };
-        self.cast()
-    }
-}
-impl<'a, V: DeviceValue> ViewMut<'a, V> {
-    /// Returns the bits of values. Errors: memory that is not aligned as these are.
-    pub(crate) fn value_bits(self) -> Result<ViewMut<'a, BitsOf<V>>> {
-        const { assert!(is_bits::<V, BitsOf<V>>(), "these values need a conversion") };
-        self.cast()
-    }
 }

@@ -1,6 +1,6 @@
 //! What a key is: see [`Key`].
 use super::value::bits;
-use super::{DeviceValue, Times, TotalF32, TotalF64, Value, Width};
+use super::{DeviceValue, Numbers, Times, TotalF32, TotalF64, Value, Width};
 use crate::device::Plain;
 use koel_kernels::fold::Form;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -43,14 +43,21 @@ pub trait Key: Value {
     /// Returns the key of such a number. Ignores higher bits.
     fn of_ordered(number: u128) -> Self;
 }
-/// Key types that buffers hold as tables store them: 4, 8 or 16 bytes, without conversion.
+/// Key types that buffers hold: numbers, and arrays of numbers, of at most 16 bytes. Those that are
+/// their bits are used where they are; others, such as floats and elements of 1 or 2 bytes, are
+/// [converted](crate::types#conversion) by one pass.
 #[diagnostic::on_unimplemented(
-    message = "buffers of `{Self}` are not what tables store as keys",
-    label = "not 4, 8 or 16 bytes that are stored as they are",
-    note = "operations on buffers take keys of 4, 8 or 16 bytes that need no conversion, such as \
-            `u32`, `i64` or `[u32; 2]`; operations on slices take every `koel::Key`"
+    message = "buffers of `{Self}` cannot be keys",
+    label = "not numbers whose bytes are those of the key",
+    note = "operations on buffers take integers, floats and arrays of these as keys, such as \
+            `u32`, `f64` or `[u16; 3]`; operations on slices take every `koel::Key`"
 )]
-pub trait DeviceKey: Key + Plain {}
+pub trait DeviceKey: Key + Plain {
+    /// The numbers in a key. Without them, keys must be canonical, and have no order in buffers
+    /// unless their bits have it.
+    #[doc(hidden)]
+    const NUMBERS: Option<Numbers> = None;
+}
 
 /// Bits that tables store for a key or value.
 pub type BitsOf<T> = <<T as Value>::Width as Width>::Bits;
@@ -104,20 +111,29 @@ impl Key for i128 {
     }
 }
 
-/// Keys, and values, that buffers hold.
+/// Keys, and values, that buffers hold: one number.
 macro_rules! in_buffers {
-    ($($type:ty)+) => {
-        $(
-            impl DeviceKey for $type {}
+    ($($numbers:ident: $($type:ty)+;)+) => {
+        $($(
+            impl DeviceKey for $type {
+                const NUMBERS: Option<Numbers> = Some(Numbers::$numbers::<$type>());
+            }
             impl DeviceValue for $type {}
-        )+
+        )+)+
     };
 }
 in_buffers! {
-    u32 i32 u64 i64 usize isize u128 i128 TotalF32 TotalF64
-    [u8; 4] [i8; 4] [u16; 2] [i16; 2] [u8; 8] [i8; 8] [u16; 4] [i16; 4] [u32; 2] [i32; 2]
-    [u8; 16] [i8; 16] [u16; 8] [i16; 8] [u32; 4] [i32; 4] [u64; 2] [i64; 2]
+    unsigned: u8 u16 u32 u64 u128 usize;
+    signed: i8 i16 i32 i64 i128 isize;
+    floats: f32 f64 TotalF32 TotalF64;
 }
+impl<T: DeviceKey, const N: usize> DeviceKey for [T; N]
+where
+    [T; N]: Key + Plain,
+{
+    const NUMBERS: Option<Numbers> = T::NUMBERS;
+}
+impl<T: DeviceValue, const N: usize> DeviceValue for [T; N] where [T; N]: Value + Plain {}
 
 impl<T: Key, const N: usize> Key for [T; N]
 where

@@ -28,11 +28,17 @@
 //! slices, such as those of `i16`, `f32` keys or structs with padding, are converted into a new
 //! array, in parallel, which takes about as long as copying them.
 //!
-//! Operations on buffers take types that need no conversion: [`DeviceKey`] and [`DeviceValue`].
+//! Operations on buffers take numbers, and arrays of them: [`DeviceKey`] and [`DeviceValue`]. Those
+//! of 4, 8 or 16 bytes at an address that is a multiple of it are used where they are, except float
+//! keys, and keys of indexes and multimaps that are not numbers without a sign. Others are converted
+//! by one more launch, which reads and writes them once, into memory that the call allocates; outputs
+//! of such types, before and behind the operation. A [graph](crate::Stream::capture) cannot hold
+//! that.
 mod bits;
 mod cast;
 mod float;
 mod key;
+mod packed;
 mod value;
 mod width;
 
@@ -42,5 +48,8 @@ pub(crate) use cast::{
 };
 pub use float::{TotalF32, TotalF64};
 pub use key::{BitsOf, DeviceKey, Key};
+#[doc(hidden)]
+pub use packed::Numbers;
+pub(crate) use packed::{keys_on, ordered_on, values_on, write_bits, write_ordered};
 pub use value::{Addable, DeviceValue, Value};
 pub use width::{Bytes, Plus, Times, Width};

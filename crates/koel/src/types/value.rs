@@ -41,12 +41,13 @@ pub unsafe trait Value: Copy + Send + Sync + 'static {
     /// fields: files do not name them.
     fn describe(to: &mut String);
 }
-/// Value types that buffers hold as tables store them: 4, 8 or 16 bytes, without conversion.
+/// Value types that buffers hold: numbers, and arrays of numbers, of at most 16 bytes. Those of 4, 8
+/// or 16 bytes are used where they are; others are [converted](crate::types#conversion) by one pass.
 #[diagnostic::on_unimplemented(
-    message = "buffers of `{Self}` are not what tables store as values",
-    label = "not 4, 8 or 16 bytes that are stored as they are",
-    note = "operations on buffers take values of 4, 8 or 16 bytes, such as `u32`, `i64`, `f32` or \
-            `[f32; 2]`; operations on slices take every `koel::Value`"
+    message = "buffers of `{Self}` cannot be values",
+    label = "not numbers whose bytes are those of the value",
+    note = "operations on buffers take integers, floats and arrays of these as values, such as \
+            `u8`, `i64`, `f32` or `[f32; 3]`; operations on slices take every `koel::Value`"
 )]
 pub trait DeviceValue: Value + Plain {}
 /// Value types that [`insert_or_add`](crate::Map::insert_or_add) adds: integers of up to 64
@@ -57,12 +58,6 @@ pub trait DeviceValue: Value + Plain {}
     note = "`insert_or_add` adds integers of at most 64 bits, modulo a power of two"
 )]
 pub trait Addable: Value {}
-
-impl DeviceValue for f32 {}
-impl DeviceValue for f64 {}
-impl DeviceValue for [f32; 2] {}
-impl DeviceValue for [f32; 4] {}
-impl DeviceValue for [f64; 2] {}
 
 macro_rules! integers {
     ($($type:ty: $unsigned:ty, $bytes:literal, $name:literal;)+) => {

@@ -43,15 +43,19 @@ pub(crate) fn run_with_stand_in(test: &str, settings: &[(&str, &str)]) -> String
 }
 /// As [`run_with_stand_in`], with the library `libcuda.so` of a folder.
 pub(crate) fn run_with_library(folder: &Path, test: &str, settings: &[(&str, &str)]) -> String {
-    let out = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", test, "--nocapture", "--include-ignored"])
-        .env("LD_LIBRARY_PATH", folder)
-        .env("STAND_IN", "1")
-        .envs(settings.iter().copied())
-        .output()
-        .unwrap();
+    let set = |command: &mut Command| {
+        command.env("LD_LIBRARY_PATH", folder).env("STAND_IN", "1").envs(settings.iter().copied());
+    };
+    run_again(test, set)
+}
+/// Runs a test of this program again, in a process that `set` makes settings for. Returns its
+/// output.
+pub(crate) fn run_again(test: &str, set: impl FnOnce(&mut Command)) -> String {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    set(command.args(["--exact", test, "--nocapture", "--include-ignored"]));
+    let out = command.output().unwrap();
     let text =
         String::from_utf8_lossy(&out.stdout).into_owned() + &String::from_utf8_lossy(&out.stderr);
-    assert!(out.status.success() && text.contains("1 passed"), "{test} {settings:?}: {text}");
+    assert!(out.status.success() && text.contains("1 passed"), "{test} {command:?}: {text}");
     text
 }

@@ -340,6 +340,9 @@ fn rows_stay_in_order() {
         map.erase(&[1, 99, 9, 4, 1]).unwrap();
         assert_eq!(map.keys().unwrap(), [0, 12, 2, 3, 11, 5, 6, 7, 8], "{place}");
         assert_eq!(map.values().unwrap(), [7, 2, 7, 7, 3, 7, 7, 7, 7], "{place}");
+        // Keys that moved are found in their new rows.
+        let found = [Some(2), Some(3), Some(7), None];
+        assert_eq!(map.get(&[12, 11, 8, 9]).unwrap(), found, "{place}");
         let mut strings =
             StringMap::build(&device, &["a", "bb", "", "dddd"], &[1, 2, 3, 4]).unwrap();
         strings.insert(&["", "eeeeeeeeeeee", "f"], &[9, 5, 6]).unwrap();
@@ -351,6 +354,8 @@ fn rows_stay_in_order() {
         strings.erase(&["a", "", "f"]).unwrap();
         assert_eq!(strings.keys().unwrap(), ["dddd", "bb", "eeeeeeeeeeee"], "{place}");
         assert_eq!(strings.values().unwrap(), [4, 2, 5], "{place}");
+        let found = [Some(4), Some(5), Some(2), None];
+        assert_eq!(strings.get(&["dddd", "eeeeeeeeeeee", "bb", "a"]).unwrap(), found, "{place}");
     }
 }
 

@@ -2,8 +2,9 @@
 use crate::support::{devices, is_fast};
 use koel::types::{SlotKey, SlotValue, Width};
 use koel::{
-    Device, DeviceKey, DeviceKind, DeviceValue, Duplicates, Error, Index, Key, Map, MapBuilder,
-    MapJoiner, MapOptions, MapUpdater, MultiMap, Operation, Operations, Outcome, Set, SetBuilder,
+    Device, DeviceKey, DeviceKind, DeviceValue, Duplicates, Error, Index, IndexBuilder,
+    IndexOptions, Key, Map, MapBuilder, MapJoiner, MapOptions, MapUpdater, MultiMap,
+    MultiMapBuilder, MultiMapOptions, Operation, Operations, Outcome, Retriever, Set, SetBuilder,
     SetCombiner, SetOperation, SetOptions, SetUpdater, TotalF32, TotalF64, Value, View,
 };
 use koel_kernels::hash::mix::splitmix_at;
@@ -350,19 +351,13 @@ fn files_of_wide_types() {
     assert_eq!(back.keys_of(&ids).unwrap(), index.keys_of(&ids).unwrap());
     assert!(Index::<u128>::load_bytes(&device, bytes.get_ref()).is_err());
 }
-/// Tables that cannot be asked to be reproducible, and buffers that are not what is stored.
+/// Tables that cannot be asked to be reproducible.
 #[test]
 fn limits_of_wide_types_are_told() {
     let device = Device::cpu().unwrap();
     let options = MapOptions::default().with_reproducible(true);
     let e = Map::build_with(&device, options, &[1u128], &[1u32]).unwrap_err();
     assert!(e.to_string().contains("reproducible"), "{e}");
-    let map = Map::build(&device, &[1u32, 2], &[[1u64, 2], [3, 4]]).unwrap();
-    let (keys, mut values) = (device.upload(&[1u32]).unwrap(), device.alloc(1).unwrap());
-    let stream = device.stream().unwrap();
-    let e = map.get_or_into(&stream, keys.view(), values.view_mut(), [0, 0]).unwrap_err();
-    assert!(e.to_string().contains("elements of 16 bytes"), "{e}");
-    assert_eq!(map.get(&[2, 3]).unwrap(), [Some([3, 4]), None]);
 }
 /// Buffers of 16 bytes.
 #[test]
@@ -592,10 +587,18 @@ fn buffers_of_other_types() {
     check_on_device("i32, f64", |i| i as i32 - 700, |word| (word >> 11) as f64);
     check_on_device("[u32; 2], i32", |i| [i as u32, !i as u32], |word| word as i32);
     check_on_device("[i16; 2], [f32; 2]", |i| [i as i16, 5], |word| [word as u8 as f32, 1.0]);
+    check_on_device("f32, u8", |i| i as f32 - 700.5, |word| word as u8);
+    check_on_device("f64, i16", |i| i as f64 * 1e-9 - 1.0, |word| word as i16);
+    check_on_device("u16, [u8; 3]", |i| i as u16, |word| [word as u8, 7, !word as u8]);
+    check_on_device("[u8; 3], f32", |i| [i as u8, 9, (i >> 8) as u8], |word| word as u8 as f32);
+    check_on_device("[f32; 2], [u16; 3]", |i| [-1.5, i as f32], |word| [word as u16, 1, 2]);
     check_combined(|i| i as i64 - 700);
     check_combined(|i| i as i32 - 700);
     check_combined(|i| [i as u32, !i as u32]);
     check_combined(|i| [i as i16, 5]);
+    check_combined(|i| i as f32 - 700.5);
+    check_combined(|i| i as i16);
+    check_combined(|i| [i as u8, (i >> 8) as u8, 3]);
 }
 #[test]
 fn buffers_of_wide_keys_and_values() {
@@ -606,6 +609,149 @@ fn buffers_of_wide_keys_and_values() {
         |word| [word as u8 as f32, 1.0, -0.0, 2.0],
     );
     check_on_device("[u8; 16], i64", |i| (u128::from(i) << 77).to_be_bytes(), |word| word as i64);
+    check_on_device("[f32; 3], [u8; 9]", |i| [0.5, i as f32, -1.0], |word| [word as u8; 9]);
+    check_on_device("[f64; 2], u16", |i| [i as f64, -1.0], |word| word as u16);
+    // Keys of 2 and 4 bytes are stored as 16, since their values have more than 8.
+    check_on_device("i16, [u64; 2]", |i| i as i16, |word| [word, 5]);
+    check_on_device("f32, u128", |i| i as f32 - 700.5, |word| u128::from(word) << 60);
+}
+/// Indexes and multimaps of buffers are those of slices.
+fn check_groups_on_device<K: DeviceKey + PartialEq + Debug, V: DeviceValue + SlotValue>(
+    name: &str,
+    key: impl Fn(u64) -> K,
+    value: impl Fn(u64) -> V,
+) where
+    V: PartialEq + Debug,
+{
+    for device in devices() {
+        let (place, stream) = (format!("{name} on {}", device.name()), device.stream().unwrap());
+        let n = if is_fast(&device) { 5000 } else { 400 };
+        let keys = words(n).map(&key).collect::<Vec<_>>();
+        let values = words(n).map(&value).collect::<Vec<_>>();
+        let (on_keys, on_values) = (device.upload(&keys).unwrap(), device.upload(&values).unwrap());
+        let (expected, expected_ids) = Index::encode(&device, &keys).unwrap();
+        let mut ids = device.alloc::<u32>(n).unwrap();
+        let mut builder = IndexBuilder::<K>::new(&device, IndexOptions::default()).unwrap();
+        let index = builder.encode(&stream, on_keys.view(), ids.view_mut()).unwrap();
+        let distinct = expected.keys().unwrap();
+        assert_eq!(index.keys().unwrap(), distinct, "{place}");
+        assert_eq!(ids.download().unwrap(), expected_ids, "{place}");
+        let mut again = device.alloc::<u32>(n).unwrap();
+        index.ids_into(&stream, on_keys.view(), again.view_mut()).unwrap();
+        assert_eq!(again.download().unwrap(), expected_ids, "{place}");
+        let numbers = (0..=distinct.len() as u32).rev().collect::<Vec<_>>();
+        let (asked, missing) = (device.upload(&numbers).unwrap(), key(77));
+        let mut of_ids = device.alloc::<K>(numbers.len()).unwrap();
+        index.keys_of_into(&stream, asked.view(), of_ids.view_mut(), missing).unwrap();
+        let reversed = std::iter::once(missing).chain(distinct.iter().rev().copied());
+        let of_ids = of_ids.download().unwrap();
+        assert!(of_ids.into_iter().eq(reversed), "{place}");
+
+        let expected = MultiMap::build(&device, &keys, &values).unwrap();
+        let mut builder =
+            MultiMapBuilder::<K, V>::new(&device, MultiMapOptions::default()).unwrap();
+        let map = builder.build(&stream, on_keys.view(), on_values.view()).unwrap();
+        assert_eq!(map.values().unwrap(), expected.values().unwrap(), "{place}");
+        map.counts_into(&stream, on_keys.view(), again.view_mut()).unwrap();
+        assert_eq!(again.download().unwrap(), expected.counts(&keys).unwrap(), "{place}");
+        let asked = distinct.iter().rev().copied().collect::<Vec<_>>();
+        let found = expected.retrieve(&asked).unwrap();
+        let mut retriever = Retriever::new(&device, asked.len()).unwrap();
+        let on_asked = device.upload(&asked).unwrap();
+        retriever.find(&stream, &map, on_asked.view()).unwrap();
+        let mut all = device.alloc::<V>(n).unwrap();
+        retriever.values_into(&stream, &map, all.view_mut()).unwrap();
+        assert_eq!(all.download().unwrap(), found.values, "{place}");
+    }
+}
+/// Sorted counts of buffers are those of slices.
+fn check_counts_on_device<K: DeviceKey + SlotKey + PartialEq + Debug>(key: impl Fn(u64) -> K) {
+    for device in devices() {
+        let (stream, keys) = (device.stream().unwrap(), words(500).map(&key).collect::<Vec<_>>());
+        let mut builder = IndexBuilder::<K>::new(&device, IndexOptions::default()).unwrap();
+        let on_keys = device.upload(&keys).unwrap();
+        let (distinct, counts) = builder.group_counts(&stream, on_keys.view()).unwrap();
+        let found = distinct.download().unwrap().into_iter().zip(counts.download().unwrap());
+        assert!(found.eq(koel::group_counts(&device, &keys).unwrap()), "{}", device.name());
+    }
+}
+#[test]
+fn groups_of_buffers_of_every_type() {
+    check_groups_on_device("i32, u8", |word| word as i32, |word| word as u8);
+    check_groups_on_device("i64, f32", |word| word as i64, |word| word as u16 as f32);
+    check_groups_on_device("u8, u64", |word| word as u8, |word| word);
+    check_groups_on_device("i16, i16", |word| word as i16, |word| word as i16);
+    check_groups_on_device(
+        "TotalF32, u32",
+        |word| TotalF32(f32::from_bits(word as u32)),
+        |word| word as u32,
+    );
+    check_groups_on_device("[i8; 3], u32", |word| [word as i8, 0, -1], |word| word as u32);
+    check_groups_on_device("[u16; 4], u32", |word| [word as u16, 1, 2, 3], |word| word as u32);
+    check_groups_on_device("[i32; 3], u32", |word| [word as i32, -1, 0], |word| word as u32);
+    check_groups_on_device("i128, u32", |word| i128::from(word as i64), |word| word as u32);
+    check_counts_on_device(|word| word as i32);
+    check_counts_on_device(|word| word as u16);
+    check_counts_on_device(|word| [word as i8, -1, 0]);
+}
+/// Zeros are one key and NaN are one key in buffers, too, as keys and as queries.
+#[test]
+fn floats_in_buffers_are_canonical() {
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        let odd = f32::from_bits(0xFFC0_1234);
+        let floats = [0.0, -0.0, f32::NAN, odd, -1.5, -f32::NAN, f32::MIN_POSITIVE / 2.0];
+        let keys = device.upload(&floats).unwrap();
+        let mut builder = SetBuilder::new(&device, SetOptions::default()).unwrap();
+        let set = builder.build(&stream, keys.view()).unwrap();
+        assert_eq!(set.len().unwrap(), 4, "{}", device.name());
+        let mut found = device.alloc::<u8>(floats.len()).unwrap();
+        set.contains_into(&stream, keys.view(), found.view_mut()).unwrap();
+        assert_eq!(found.download().unwrap(), [1; 7], "{}", device.name());
+        let mut index = IndexBuilder::<f64>::new(&device, IndexOptions::default()).unwrap();
+        let keys = device.upload(&[-0.0, f64::NAN, 0.0, -f64::NAN, -2.0]).unwrap();
+        let mut ids = device.alloc(5).unwrap();
+        let index = index.encode(&stream, keys.view(), ids.view_mut()).unwrap();
+        assert_eq!(ids.download().unwrap(), [0, 1, 0, 1, 2], "{}", device.name());
+        let keys = index.keys().unwrap();
+        assert!(keys[0].to_bits() == 0 && keys[1].is_nan() && keys[2] == -2.0, "{keys:?}");
+        // The same with two floats a key.
+        let pairs = device.upload(&[[-0.0f32, f32::NAN], [0.0, odd], [1.0, -0.0]]).unwrap();
+        let mut builder = SetBuilder::new(&device, SetOptions::default()).unwrap();
+        let set = builder.build(&stream, pairs.view()).unwrap();
+        assert_eq!(set.len().unwrap(), 2, "{}", device.name());
+    }
+}
+/// Outputs that an operation does not write stay as they are, whatever their type.
+#[test]
+fn exports_of_converted_types_leave_the_rest() {
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        let map = Map::build(&device, &[7u16, 9], &[1u8, 2]).unwrap();
+        let (mut keys, mut values) =
+            (device.upload(&[5u16; 4]).unwrap(), device.upload(&[5u8; 3]).unwrap());
+        let mut count = device.alloc(1).unwrap();
+        map.export_into(&stream, keys.view_mut(), values.view_mut(), count.view_mut()).unwrap();
+        let mut keys = keys.download().unwrap();
+        keys[..2].sort();
+        assert_eq!(keys, [7, 9, 5, 5], "{}", device.name());
+        assert_eq!(values.download().unwrap()[2], 5, "{}", device.name());
+        assert_eq!(count.download().unwrap(), [2], "{}", device.name());
+    }
+}
+/// A conversion allocates, which a graph cannot hold.
+#[test]
+fn conversions_are_not_captured() {
+    for device in devices().into_iter().filter(|device| device.kind() != DeviceKind::Cpu) {
+        let stream = device.stream().unwrap();
+        let map = Map::build(&device, &[0.5f32], &[1u32]).unwrap();
+        let (keys, count) = (device.upload(&[0.5f32]).unwrap(), device.alloc(1).unwrap());
+        let captured = stream.capture((keys, count), move |stream, (keys, count)| {
+            map.count_into(stream, keys.view(), count.view_mut())
+        });
+        let e = captured.map(drop).unwrap_err().to_string();
+        assert!(e.contains("allocates"), "{e}");
+    }
 }
 /// What keys in rows cannot do is an error with names.
 #[test]
@@ -617,29 +763,28 @@ fn builders_of_wide_types_tell_limits() {
     let e =
         MapUpdater::<u128, u32>::new(&device, MapOptions::default().with_load(0.99)).unwrap_err();
     assert!(matches!(&e, Error::Setting { field: "load", .. }), "{e}");
-    // Keys of 4 bytes are stored as 16 if values have 16.
-    let (keys, values) = (device.upload(&[1u32]).unwrap(), device.upload(&[[1u64, 2]]).unwrap());
-    let mut builder = MapBuilder::new(&device, MapOptions::default()).unwrap();
-    let e = builder.build(&device.stream().unwrap(), keys.view(), values.view()).unwrap_err();
-    assert!(e.to_string().contains("elements of 16 bytes"), "{e}");
 }
-/// Elements of 2 bytes may lie where no element of 4 bytes may.
+/// Elements of 2 bytes may lie where no element of 4 bytes may: then they are converted.
 #[test]
-fn addresses_are_aligned_for_bits() {
+fn addresses_need_no_alignment_for_bits() {
     for device in devices().into_iter().filter(|device| device.kind() != DeviceKind::Cuda) {
         let stream = device.stream().unwrap();
         let halves = device.upload(&[[1u16, 2]; 9]).unwrap();
-        let map = Map::build(&device, &[[1u16, 2]], &[5u32]).unwrap();
+        let map = Map::build(&device, &[[1u16, 2], [2, 1]], &[5u32, 6]).unwrap();
         let mut count = device.alloc(1).unwrap();
         // SAFETY: inside of the buffer.
         let odd = unsafe { View::from_raw(&device, halves.address() + 2, 8) }.unwrap();
-        let e = map.count_into(&stream, odd, count.view_mut()).unwrap_err();
-        assert!(matches!(e, Error::Setting { field: "address", .. }), "{e}");
+        map.count_into(&stream, odd, count.view_mut()).unwrap();
+        assert_eq!(count.download().unwrap(), [8], "{}", device.name());
         // In host memory the same keys are copied instead.
         let memory = [0u16, 1, 2, 1, 2, 9, 9, 1];
         for start in 0..2 {
             let (keys, _) = memory[start..].as_chunks::<2>();
-            let expected = keys.iter().map(|key| (*key == [1, 2]).then_some(5));
+            let expected = keys.iter().map(|key| match *key {
+                [1, 2] => Some(5),
+                [2, 1] => Some(6),
+                _ => None,
+            });
             assert!(map.get(keys).unwrap().into_iter().eq(expected));
         }
     }
@@ -727,5 +872,57 @@ fn floats_are_not_added_as_bits() {
         let mut sums = Map::build(&device, &[true, false], &[-5i8, 100]).unwrap();
         sums.insert_or_add(&[true, false, false], &[3, 27, 1]).unwrap();
         assert_eq!(sums.get(&[true, false]).unwrap(), [Some(-2), Some(-128)]);
+    }
+}
+
+/// Lookups of one key after the other find what lookups of many find.
+fn check_host<K: Key + Debug, V: Value + PartialEq + Debug>(
+    name: &str,
+    key: impl Fn(u64) -> K,
+    value: impl Fn(u64) -> V,
+) {
+    let device = Device::cpu_with_threads(2).unwrap();
+    for n in [0, 1, 7, 3000] {
+        let keys = words(n).map(&key).collect::<Vec<_>>();
+        let values = words(n).map(|word| value(!word)).collect::<Vec<_>>();
+        // As full as can be: second buckets and a stash.
+        for load in [0.5, 0.95] {
+            let options = MapOptions::default().with_load(load).with_seed(5);
+            let mut map = Map::build_with(&device, options, &keys, &values).unwrap();
+            let options = SetOptions::default().with_load(load).with_seed(5);
+            let set = Set::build_with(&device, options, &keys).unwrap();
+            let asked = words(2 * n + 20).map(&key).collect::<Vec<_>>();
+            let check = |map: &Map<K, V>| {
+                let (expected, host) = (map.get(&asked).unwrap(), map.host().unwrap());
+                for (&key, expected) in asked.iter().zip(expected) {
+                    assert_eq!(host.get(key), expected, "{key:?}, {name}, {n}, {load}");
+                    assert_eq!(host.contains(key), expected.is_some(), "{key:?}, {name}");
+                }
+            };
+            check(&map);
+            let host = set.host().unwrap();
+            let found = asked.iter().map(|&key| host.contains(key));
+            assert!(found.eq(set.contains(&asked).unwrap()), "{name}, {n}, {load}");
+            map.erase(&keys[..n / 2]).unwrap();
+            check(&map);
+        }
+    }
+}
+#[test]
+fn one_key_after_the_other_is_found_in_host_memory() {
+    check_host("u32, u32", |word| word as u32, |word| word as u32);
+    check_host("i16, f64", |word| word as i16, |word| word as u32 as f64);
+    check_host("u64, bool", |word| word, |word| word & 1 != 0);
+    check_host("f32, u8", |word| f32::from_bits(word as u32), |word| word as u8);
+    check_host("(u32, char), u64", |word| (word as u32, 'k'), |word| word);
+    check_host("u128, u32", |word| u128::from(word) << 60 | 5, |word| word as u32);
+    check_host("u8, [u64; 2]", |word| word as u8, |word| [word, 1]);
+    for device in devices().into_iter().filter(|device| device.kind() != DeviceKind::Cpu) {
+        let map = Map::build(&device, &[1u32], &[2u32]).unwrap();
+        let e = map.host().map(drop).unwrap_err().to_string();
+        assert!(e.contains("`map` is on") && e.contains("CPU"), "{e}");
+        let set = Set::build(&device, &[1u128]).unwrap();
+        assert!(set.host().is_err());
+        assert_eq!(map.to_device(&Device::cpu().unwrap()).unwrap().host().unwrap().get(1), Some(2));
     }
 }

@@ -38,7 +38,7 @@ impl<T: Plain> View<'_, T> {
             return unsafe { cuda.copy_to_host(self.address, to, cuda_of(&self.writer())) };
         }
         let from = self.address;
-        self.device.fill(to, SMALL_PIECE, |start, part| {
+        self.device.fill(to, SMALL_PIECE, &|start, part| {
             // SAFETY: host memory, initialised (zeroed at first); its writers have ended, as in
             // `host`, or are graphs, which are kept apart; `to` is borrowed mutably.
             unsafe {
@@ -69,22 +69,31 @@ impl<T: Plain> View<'_, T> {
         to: &mut [MaybeUninit<U>],
         convert: impl Fn(T) -> U + Sync,
     ) -> Result<()> {
+        self.copy_by(to, &|to, from| {
+            to.iter_mut().zip(from).for_each(|(to, &from)| _ = to.write(convert(from)));
+        })
+    }
+    /// See [`copy_map`](Self::copy_map): compiled once for two types.
+    fn copy_by<U: Send>(
+        &self,
+        to: &mut [MaybeUninit<U>],
+        write: &(dyn Fn(&mut [MaybeUninit<U>], &[T]) + Sync),
+    ) -> Result<()> {
         check_length("to", to.len(), "the buffer", self.len)?;
         graph::outside_only("View::copy_to_host", self.device, graph::WAITS)?;
         let _apart = self.apart();
-        let write = |to: &mut [MaybeUninit<U>], from: &[T]| {
-            to.iter_mut().zip(from).for_each(|(to, &from)| _ = to.write(convert(from)));
-            Ok(())
-        };
         #[cfg(feature = "cuda")]
         if let Some(copied) = through_slots(self.device, [self.source()], to, &|to, [from]| {
-            let _: Result<()> = write(to, bytemuck::cast_slice(from));
+            write(to, bytemuck::cast_slice(from));
         }) {
             return copied;
         }
         let own = self.host().is_none().then(|| self.download()).transpose()?;
         let from = self.host().or(own.as_deref()).unwrap_or_default();
-        self.device.fill(to, SMALL_PIECE, |start, part| write(part, &from[start..]))
+        self.device.fill(to, SMALL_PIECE, &|start, part| {
+            write(part, &from[start..]);
+            Ok(())
+        })
     }
     /// As [`download_zip`](Self::download_zip), to memory for as many elements; initialises all of
     /// it.
@@ -94,19 +103,26 @@ impl<T: Plain> View<'_, T> {
         to: &mut [MaybeUninit<U>],
         convert: impl Fn(T, B) -> U + Sync,
     ) -> Result<()> {
+        self.copy_zip_by(other, to, &|to, a, b| {
+            let pairs = to.iter_mut().zip(a.iter().zip(b));
+            pairs.for_each(|(to, (&a, &b))| _ = to.write(convert(a, b)));
+        })
+    }
+    /// See [`copy_zip`](Self::copy_zip): compiled once for three types.
+    fn copy_zip_by<B: Plain, U: Send>(
+        &self,
+        other: View<'_, B>,
+        to: &mut [MaybeUninit<U>],
+        write: &(dyn Fn(&mut [MaybeUninit<U>], &[T], &[B]) + Sync),
+    ) -> Result<()> {
         check_length("to", to.len(), "the buffer", self.len)?;
         check_length("the other buffer", other.len, "the buffer", self.len)?;
         graph::outside_only("View::copy_to_host", self.device, graph::WAITS)?;
         let _apart = (self.apart(), other.apart());
-        let write = |to: &mut [MaybeUninit<U>], a: &[T], b: &[B]| {
-            let pairs = to.iter_mut().zip(a.iter().zip(b));
-            pairs.for_each(|(to, (&a, &b))| _ = to.write(convert(a, b)));
-            Ok(())
-        };
         #[cfg(feature = "cuda")]
         if let Some(copied) =
             through_slots(self.device, [self.source(), other.source()], to, &|to, [a, b]| {
-                let _: Result<()> = write(to, bytemuck::cast_slice(a), bytemuck::cast_slice(b));
+                write(to, bytemuck::cast_slice(a), bytemuck::cast_slice(b));
             })
         {
             return copied;
@@ -115,7 +131,10 @@ impl<T: Plain> View<'_, T> {
         let own_other = other.host().is_none().then(|| other.download()).transpose()?;
         let a = self.host().or(own.as_deref()).unwrap_or_default();
         let b = other.host().or(own_other.as_deref()).unwrap_or_default();
-        self.device.fill(to, SMALL_PIECE, |start, part| write(part, &a[start..], &b[start..]))
+        self.device.fill(to, SMALL_PIECE, &|start, part| {
+            write(part, &a[start..], &b[start..]);
+            Ok(())
+        })
     }
     /// Begins an operation that reads the elements.
     fn apart(&self) -> Apart {
@@ -210,7 +229,7 @@ impl<T: Plain> ViewMut<'_, T> {
         // SAFETY: host memory, borrowed mutably; its uses have ended, as in `View::host`, or are
         // graphs, which are kept apart.
         let to = unsafe { std::slice::from_raw_parts_mut(self.address as *mut _, self.len) };
-        self.device.fill(to, SMALL_PIECE, |start, part| {
+        self.device.fill(to, SMALL_PIECE, &|start, part| {
             part.write_copy_of_slice(&from[start..][..part.len()]);
             Ok(())
         })

@@ -1,5 +1,6 @@
 //! Maps of keys or values of more than 64 bits: see [`MapStore`].
 use super::KeysUpdater;
+use super::host::HostPairs;
 use super::join::RowsJoiner;
 use crate::device::{Device, Stream, View, ViewMut};
 use crate::error::{Result, check_length};
@@ -13,6 +14,7 @@ use crate::map::{MapOptions, MapStore, RowsTo};
 use crate::rows::file::Slots;
 use crate::rows::update::{RowsUpdater, outcomes_of};
 use crate::rows::{check_rows, joined};
+use crate::set::SetStore;
 use crate::table::update::{Operations, Outcome};
 use crate::table::{BuildReport, Settings, contains};
 use crate::types::Bits;
@@ -76,6 +78,11 @@ impl<V: Bits> MapStore for Map128<V> {
         keys.reborrow().slice(..n)?.copy_from(self.keys_view(), stream)?;
         values.reborrow().slice(..n)?.copy_from(self.values_view(), stream)?;
         count.copy_from_host(&[n as u64])
+    }
+    type Host<'m> = HostPairs<'m, V>;
+    fn host(&self) -> Result<Option<HostPairs<'_, V>>> {
+        let Some(keys) = SetStore::host(self.set())? else { return Ok(None) };
+        Ok(self.values_view().host().map(|values| HostPairs { keys, values }))
     }
 
     fn get<T: Send>(

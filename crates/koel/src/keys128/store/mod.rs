@@ -1,4 +1,5 @@
 //! Tables in rows, as maps and sets of keys of more than 64 bits ask for them.
+mod host;
 mod join;
 mod map;
 mod set;

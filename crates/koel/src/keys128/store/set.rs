@@ -1,5 +1,6 @@
 //! Sets of keys of more than 64 bits: see [`SetStore`].
 use super::KeysUpdater;
+use super::host::HostKeys;
 use crate::device::{Device, Stream, View, ViewMut};
 use crate::error::{Result, check_length};
 use crate::fallible::{collect, extend};
@@ -65,6 +66,10 @@ impl SetStore for Set128 {
         check_length("keys", keys.len().min(n), "keys of the set", n)?;
         keys.reborrow().slice(..n)?.copy_from(self.keys_view(), stream)?;
         count.copy_from_host(&[n as u64])
+    }
+    type Host<'s> = HostKeys<'s>;
+    fn host(&self) -> Result<Option<HostKeys<'_>>> {
+        Ok(self.rows.on_host()?.map(HostKeys))
     }
 
     type Updater = KeysUpdater;
