@@ -4,10 +4,13 @@
 //! one number or several, which can be changed on the way: floats become canonical (-0.0 as 0.0,
 //! every NaN as one), or the bits become a number that compares as the elements do.
 use crate::fold::Form;
-use koel_simt::{Arg, Buf, In, Thread, Word, kernel};
+use koel_simt::{Arg, Buf, In, Thread, Word, kernel, unroll};
 
-/// Threads per block of all kernels here.
-pub const THREADS: u32 = 256;
+const THREADS: u32 = 256;
+/// Elements per thread: enough loads under way.
+const ITEMS: usize = 4;
+/// Elements per block of all kernels here.
+pub const TILE: u32 = THREADS * ITEMS as u32;
 
 /// What the bytes of elements mean, and what becomes of them: a kernel argument.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Arg)]
@@ -135,45 +138,67 @@ impl Packing {
     }
 }
 
-/// Sets `to[i]` to the bits of element `i` of an array of bytes. One thread per element.
+/// Returns the elements of a thread, one per round: neighbours have neighbouring elements.
+#[inline(always)]
+fn at(t: Thread, j: usize) -> u32 {
+    t.block() * TILE + j as u32 * THREADS + t.id()
+}
+/// Sets `to[i]` to the bits of element `i` of an array of bytes. One block per [`TILE`].
 #[kernel(image = PRIMITIVES, threads = 256, for B in [u32, u64, u128])]
 pub fn widen<B: Packed>(t: Thread, n: u32, packing: Packing, bytes: In<u8>, to: Buf<B>) {
-    let i = t.global_id();
-    if i < n {
-        let start = i as usize * packing.size as usize;
-        let mut halves = [0; 2];
-        let mut k = 0;
-        while k < packing.size {
-            let byte = (bytes.get(start + k as usize) as u64) << (k % 8 * 8);
-            halves[0] |= if k < 8 { byte } else { 0 };
-            halves[1] |= if k < 8 { 0 } else { byte };
-            k += 1;
+    let mut all = [[0; 2]; ITEMS];
+    unroll::<ITEMS>(|j| {
+        if at(t, j) < n {
+            let start = at(t, j) as usize * packing.size as usize;
+            // As many rounds for all sizes, so that no load waits for another.
+            unroll::<16>(|k| {
+                if k < size_of::<B>() && (k as u32) < packing.size {
+                    all[j][k / 8] |= (bytes.get(start + k) as u64) << (k % 8 * 8);
+                }
+            });
         }
-        to.store(i, B::of_halves(packing.all::<false>(halves)));
-    }
+    });
+    unroll::<ITEMS>(|j| {
+        if at(t, j) < n {
+            to.store(at(t, j), B::of_halves(packing.all::<false>(all[j])));
+        }
+    });
 }
 /// Does the same for elements that have as many bytes as their bits.
 #[kernel(image = PRIMITIVES, threads = 256, for B in [u32, u64, u128])]
 pub fn convert<B: Packed>(t: Thread, n: u32, packing: Packing, from: In<B>, to: Buf<B>) {
-    let i = t.global_id();
-    if i < n {
-        to.store(i, B::of_halves(packing.all::<false>(from.get_stream(i).halves())));
-    }
+    let mut all = [B::default(); ITEMS];
+    unroll::<ITEMS>(|j| {
+        if at(t, j) < n {
+            all[j] = from.get_stream(at(t, j));
+        }
+    });
+    unroll::<ITEMS>(|j| {
+        if at(t, j) < n {
+            to.store(at(t, j), B::of_halves(packing.all::<false>(all[j].halves())));
+        }
+    });
 }
-/// Writes the elements whose bits these are, with the changes undone. One thread per element.
+/// Writes the elements whose bits these are, with the changes undone. One block per [`TILE`].
 #[kernel(image = PRIMITIVES, threads = 256, for B in [u32, u64, u128])]
 pub fn narrow<B: Packed>(t: Thread, n: u32, packing: Packing, from: In<B>, bytes: Buf<u8>) {
-    let i = t.global_id();
-    if i < n {
-        let start = i as usize * packing.size as usize;
-        let [low, high] = packing.all::<true>(from.get_stream(i).halves());
-        let mut k = 0;
-        while k < packing.size {
-            let half = if k < 8 { low } else { high };
-            bytes.store(start + k as usize, (half >> (k % 8 * 8)) as u8);
-            k += 1;
+    let mut all = [B::default(); ITEMS];
+    unroll::<ITEMS>(|j| {
+        if at(t, j) < n {
+            all[j] = from.get_stream(at(t, j));
         }
-    }
+    });
+    unroll::<ITEMS>(|j| {
+        if at(t, j) < n {
+            let start = at(t, j) as usize * packing.size as usize;
+            let halves = packing.all::<true>(all[j].halves());
+            unroll::<16>(|k| {
+                if k < size_of::<B>() && (k as u32) < packing.size {
+                    bytes.store(start + k, (halves[k / 8] >> (k % 8 * 8)) as u8);
+                }
+            });
+        }
+    });
 }
 
 #[cfg(test)]

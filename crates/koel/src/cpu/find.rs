@@ -7,7 +7,7 @@ use super::answers::Answers;
 use super::check_table;
 use super::simd::{Compared, GROUP, Simd, Work, behind_at, heads};
 use super::stash::Stash;
-use crate::error::Result;
+use crate::error;
 use koel_kernels::hash::mulhi;
 use koel_kernels::table::layout::{BUCKET, EMPTY, Layout, Number, Shape};
 use std::hint::select_unpredictable;
@@ -80,9 +80,34 @@ impl<'a, L: Layout> Tables<'a, L> {
         seed: u32,
         buckets: &'a [u64],
         stash: &'a Stash<L>,
-    ) -> Result<Tables<'a, L>> {
+    ) -> error::Result<Tables<'a, L>> {
         check_table::<L>(shape, buckets.len())?;
         Ok(Tables { shape, seed, buckets, stash })
+    }
+}
+/// A bucket without a key that has no room for one.
+struct Full;
+impl<L: Layout> Tables<'_, L> {
+    /// Searches a bucket for a mixed key. Without branches that depend on the slot.
+    #[inline(always)]
+    fn in_bucket(&self, place: u32, mixed: L::Mixed) -> Result<Option<L::Value>, Full> {
+        let heads = heads::<L>(self.buckets, place as usize);
+        let equal = |slot: usize| ((L::key_in(heads[slot]) == mixed) as u32) << slot;
+        let hits = (0..BUCKET).fold(0, |hits, slot| hits | equal(slot));
+        if hits != 0 {
+            let slot = hits.trailing_zeros() as usize % BUCKET;
+            let behind = self.buckets[behind_at::<L>(place as usize, slot)];
+            return Ok(Some(L::value_in(heads[slot], behind)));
+        }
+        if heads[BUCKET - 1] == EMPTY { Ok(None) } else { Err(Full) }
+    }
+    /// Searches the second bucket and the stash.
+    #[inline(never)]
+    fn behind_first(&self, h: u32, mixed: L::Mixed) -> Option<L::Value> {
+        match self.in_bucket(self.shape.second_place(h), mixed) {
+            Ok(found) => found,
+            Err(Full) => self.stash.get(mixed),
+        }
     }
 }
 impl<L: Layout> Probe for Tables<'_, L> {
@@ -117,24 +142,17 @@ impl<L: Layout> Probe for Tables<'_, L> {
     ) -> Compared<L::Value> {
         simd.compare::<L>(self.buckets, places, mixed, missing)
     }
+    #[inline]
     fn find(&self, key: L::Key) -> Option<L::Value> {
         let mixed = L::mixed(self.seed, key);
         if mixed == L::AMBIGUOUS {
             return self.stash.held();
         }
         let h = L::hash(mixed);
-        for place in
-            [self.shape.first_place(h), self.shape.second_place(h)].map(|place| place as usize)
-        {
-            let heads = heads::<L>(self.buckets, place);
-            if let Some(slot) = (0..BUCKET).find(|&slot| L::key_in(heads[slot]) == mixed) {
-                return Some(L::value_in(heads[slot], self.buckets[behind_at::<L>(place, slot)]));
-            }
-            if heads[BUCKET - 1] == EMPTY {
-                return None;
-            }
+        match self.in_bucket(self.shape.first_place(h), mixed) {
+            Ok(found) => found,
+            Err(Full) => self.behind_first(h, mixed),
         }
-        self.stash.get(mixed)
     }
     #[inline(always)]
     fn held(&self) -> Option<L::Value> {

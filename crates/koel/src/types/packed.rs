@@ -7,7 +7,7 @@ use super::{Bits, BitsOf, DeviceKey, DeviceValue, Value};
 use crate::device::{Apart, Buffer, Plain, Stream, View, ViewMut, check_device};
 use crate::error::{Result, count32};
 use crate::parallel;
-use koel_kernels::packed::{Packing, THREADS, change, convert, narrow, widen};
+use koel_kernels::packed::{Packing, TILE, change, convert, narrow, widen};
 
 /// Elements per task on a CPU.
 const CHUNK: usize = 1 << 14;
@@ -149,7 +149,7 @@ impl<T: Value + Plain> Conversion<T> {
         let (device, n) = (stream.device(), count32(name, from.len())?);
         let mut own = device.alloc::<B>(from.len())?;
         let (bytes, mut to) = (from.bytes().arg(name, stream)?, own.view_mut());
-        let (bits, blocks) = (to.arg("bits", stream)?, n.div_ceil(THREADS));
+        let (bits, blocks) = (to.arg("bits", stream)?, n.div_ceil(TILE));
         if !device.runs_kernels() {
             let (from, to) = (from.elements(name)?, to.elements("bits")?);
             let parts = to.chunks_mut(CHUNK).zip(from.chunks(CHUNK));
@@ -194,7 +194,7 @@ impl<T: Value + Plain> Conversion<T> {
         let bytes = to.reborrow().into_bytes().arg(name, stream)?;
         if stream.device().runs_kernels() {
             // SAFETY: `n` elements of this size, and their bits.
-            unsafe { narrow::launch(stream, n.div_ceil(THREADS), n, packing, from, bytes) }?;
+            unsafe { narrow::launch(stream, n.div_ceil(TILE), n, packing, from, bytes) }?;
         } else {
             let (bits, to) = (bits.elements("bits")?, to.elements(name)?);
             let parts = to.chunks_mut(CHUNK).zip(bits.chunks(CHUNK));

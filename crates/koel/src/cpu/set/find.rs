@@ -66,6 +66,7 @@ impl<K: Member + Pod> Probe for Keys<'_, K> {
     ) -> Compared<()> {
         simd.compare_keys(self.slots, places, mixed)
     }
+    #[inline]
     fn find(&self, key: K) -> Option<()> {
         let key = mixed(self.seed, key);
         if key == K::EMPTY {
