@@ -9,7 +9,7 @@ use super::simd::{Compared, GROUP, Simd, Work, behind_at, heads};
 use super::stash::Stash;
 use crate::error;
 use koel_kernels::hash::mulhi;
-use koel_kernels::table::layout::{BUCKET, EMPTY, Layout, Number, Shape};
+use koel_kernels::table::layout::{BUCKET, EMPTY, Layout, Number, Shape, class, class_bit};
 use std::hint::select_unpredictable;
 
 /// Batches between prefetching a bucket and reading it: 4 lower the rate by 12 %, 8 are no better.
@@ -149,8 +149,13 @@ impl<L: Layout> Probe for Tables<'_, L> {
             return self.stash.held();
         }
         let h = L::hash(mixed);
-        match self.in_bucket(self.shape.first_place(h), mixed) {
+        let first = self.shape.first_place(h);
+        match self.in_bucket(first, mixed) {
             Ok(found) => found,
+            // No key of this class went on from the bucket.
+            Err(Full) if !class_bit::<L>(*heads::<L>(self.buckets, first as usize), class(h)) => {
+                None
+            }
             Err(Full) => self.behind_first(h, mixed),
         }
     }
