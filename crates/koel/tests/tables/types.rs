@@ -616,13 +616,14 @@ fn buffers_of_wide_keys_and_values() {
     check_on_device("f32, u128", |i| i as f32 - 700.5, |word| u128::from(word) << 60);
 }
 /// Indexes and multimaps of buffers are those of slices.
-fn check_groups_on_device<K: DeviceKey + PartialEq + Debug, V: DeviceValue + SlotValue>(
+fn check_groups_on_device<
+    K: DeviceKey + PartialEq + Debug,
+    V: DeviceValue + SlotValue + PartialEq + Debug,
+>(
     name: &str,
     key: impl Fn(u64) -> K,
     value: impl Fn(u64) -> V,
-) where
-    V: PartialEq + Debug,
-{
+) {
     for device in devices() {
         let (place, stream) = (format!("{name} on {}", device.name()), device.stream().unwrap());
         let n = if is_fast(&device) { 5000 } else { 400 };

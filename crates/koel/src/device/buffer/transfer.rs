@@ -12,6 +12,11 @@ use std::mem::MaybeUninit;
 #[cfg(feature = "cuda")]
 use std::sync::Arc;
 
+/// Initialises elements from as many of another type.
+type Write<'a, T, U> = dyn Fn(&mut [MaybeUninit<U>], &[T]) + Sync + 'a;
+/// Initialises elements from as many of two other types.
+type WriteZip<'a, T, B, U> = dyn Fn(&mut [MaybeUninit<U>], &[T], &[B]) + Sync + 'a;
+
 impl<T: Plain> View<'_, T> {
     /// Copies the elements to host memory. Waits for pending writes. Errors: out of memory.
     pub fn download(&self) -> Result<Vec<T>> {
@@ -74,11 +79,7 @@ impl<T: Plain> View<'_, T> {
         })
     }
     /// See [`copy_map`](Self::copy_map): compiled once for two types.
-    fn copy_by<U: Send>(
-        &self,
-        to: &mut [MaybeUninit<U>],
-        write: &(dyn Fn(&mut [MaybeUninit<U>], &[T]) + Sync),
-    ) -> Result<()> {
+    fn copy_by<U: Send>(&self, to: &mut [MaybeUninit<U>], write: &Write<'_, T, U>) -> Result<()> {
         check_length("to", to.len(), "the buffer", self.len)?;
         graph::outside_only("View::copy_to_host", self.device, graph::WAITS)?;
         let _apart = self.apart();
@@ -113,7 +114,7 @@ impl<T: Plain> View<'_, T> {
         &self,
         other: View<'_, B>,
         to: &mut [MaybeUninit<U>],
-        write: &(dyn Fn(&mut [MaybeUninit<U>], &[T], &[B]) + Sync),
+        write: &WriteZip<'_, T, B, U>,
     ) -> Result<()> {
         check_length("to", to.len(), "the buffer", self.len)?;
         check_length("the other buffer", other.len, "the buffer", self.len)?;
