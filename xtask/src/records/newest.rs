@@ -3,42 +3,58 @@ use super::{list, read};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-/// Returns a table of the newest record of each name and machine: `results/MACHINE/DATE/NAME`. A
-/// number at the end of a name counts the records of one day.
-pub(super) fn table(root: &Path) -> Result<String, String> {
+/// Returns the paths of all files below `results/`, sorted.
+fn all(root: &Path) -> Result<Vec<String>, String> {
     let results = root.join("results");
     let mut files = vec![];
     list(&results, &mut files)?;
-    files.sort();
-    let mut newest = BTreeMap::<(String, String), (String, Value)>::new();
-    for file in files {
-        let path = file.strip_prefix(&results).unwrap_or(&file).display().to_string();
-        let Some((name, ending)) = path.rsplit_once('.') else { continue };
-        if !["json", "jsonl"].contains(&ending) {
-            continue;
+    let path = |file: &PathBuf| file.strip_prefix(&results).unwrap_or(file).display().to_string();
+    let mut paths = files.iter().map(path).collect::<Vec<_>>();
+    paths.sort();
+    Ok(paths)
+}
+/// Returns the machine, the name without its number, and the ending of `MACHINE/DATE/NAME`. `None`
+/// for files in other places.
+fn kind(path: &str) -> Option<(String, String, String)> {
+    let &[machine, _, name] = &path.split('/').collect::<Vec<_>>()[..] else { return None };
+    let (name, ending) = name.split_once('.')?;
+    Some((machine.into(), unnumbered(name).into(), ending.into()))
+}
+fn is_record(path: &str) -> bool {
+    path.ends_with(".json") || path.ends_with(".jsonl")
+}
+/// Returns the paths of all records below `results/`, by machine and name; the newest first.
+pub(super) fn paths(root: &Path) -> Result<BTreeMap<(String, String), Vec<String>>, String> {
+    let mut paths = BTreeMap::<_, Vec<String>>::new();
+    for path in all(root)?.into_iter().filter(|path| is_record(path)) {
+        if let Some((machine, name, _)) = kind(&path) {
+            paths.entry((machine, name)).or_default().push(path);
         }
+    }
+    for paths in paths.values_mut() {
+        paths.sort_by(|a, b| order(b).cmp(&order(a)));
+    }
+    Ok(paths)
+}
+/// Returns a table of the newest record of each name and machine: `results/MACHINE/DATE/NAME`. A
+/// number at the end of a name counts the records of one day.
+pub(super) fn table(root: &Path) -> Result<String, String> {
+    for path in all(root)?.iter().filter(|path| is_record(path)) {
         // Folders below a date hold comparisons, which their own tables discuss.
-        let &[machine, date, name] = &name.split('/').collect::<Vec<_>>()[..] else {
-            if name.split('/').count() > 3 {
-                continue;
-            }
-            return Err(misplaced(&path));
-        };
-        if !is_date(date) {
-            return Err(misplaced(&path));
-        }
-        let record = first(&read(&file)?).map_err(|e| format!("results/{path}: {e}"))?;
-        let key = (machine.to_string(), unnumbered(name).to_string());
-        let is_newer = newest.get(&key).is_none_or(|(other, _)| order(&path) > order(other));
-        if is_newer {
-            newest.insert(key, (path, record));
+        let parts = path.split('/').collect::<Vec<_>>();
+        let is_placed = parts.len() > 3 || parts.len() == 3 && is_date(parts[1]);
+        if !is_placed {
+            return Err(misplaced(path));
         }
     }
     let mut text =
         String::from("| machine | record | date | commit | command |\n|---|---|---|---|---|\n");
-    for ((machine, name), (path, record)) in &newest {
+    for ((machine, name), paths) in paths(root)? {
+        let path = &paths[0];
+        let record = first(&read(&root.join("results").join(path))?)
+            .map_err(|e| format!("results/{path}: {e}"))?;
         let of = |field: &str| record[field].as_str().unwrap_or("unknown").replace('|', "\\|");
         let commit = of("commit").chars().take(12).collect::<String>();
         let date = &path[machine.len() + 1..][..10];
@@ -48,31 +64,10 @@ pub(super) fn table(root: &Path) -> Result<String, String> {
     }
     Ok(text)
 }
-/// Returns the paths of all records below `results/`, by machine and name; the newest first.
-pub(super) fn paths(root: &Path) -> Result<BTreeMap<(String, String), Vec<String>>, String> {
-    let results = root.join("results");
-    let (mut files, mut paths) = (vec![], BTreeMap::<_, Vec<String>>::new());
-    list(&results, &mut files)?;
-    for file in files {
-        let path = file.strip_prefix(&results).unwrap_or(&file).display().to_string();
-        let is_record = path.ends_with(".json") || path.ends_with(".jsonl");
-        let parts = path.split('/').collect::<Vec<_>>();
-        if let (true, &[machine, _, name]) = (is_record, &parts[..]) {
-            let name = unnumbered(name.split('.').next().unwrap_or(name)).to_string();
-            paths.entry((machine.to_string(), name)).or_default().push(path.clone());
-        }
-    }
-    for paths in paths.values_mut() {
-        paths.sort_by(|a, b| order(b).cmp(&order(a)));
-    }
-    Ok(paths)
-}
 /// Fails if the tree has records or plots that are neither the newest of their kind nor cited: they
 /// belong to the history.
 pub(super) fn check_superseded(root: &Path) -> Result<(), String> {
-    let results = root.join("results");
-    let (mut files, mut texts) = (vec![], vec![]);
-    list(&results, &mut files)?;
+    let mut texts = vec![];
     for folder in ["docs", "xtask"] {
         list(&root.join(folder), &mut texts)?;
     }
@@ -82,23 +77,18 @@ pub(super) fn check_superseded(root: &Path) -> Result<(), String> {
         |file: &Path| file.extension().is_some_and(|e| e == "md" || e == "rs" || e == "txt");
     let texts = texts.iter().filter(|file| is_text(file) && file.exists());
     let cited = texts.map(|file| read(file)).collect::<Result<String, _>>()?;
-    let files = files.iter().filter_map(|file| file.strip_prefix(&results).ok()?.to_str());
-    let files = files.filter(|path| path.contains('/')).collect::<Vec<_>>();
-    let kind = |path: &str| {
-        let (machine, name) = (path.split('/').next()?, path.split('/').nth(2)?);
-        let (name, ending) = name.split_once('.')?;
-        Some((machine.to_string(), unnumbered(name).to_string(), ending.to_string()))
-    };
+    let paths = all(root)?;
     let mut newest = BTreeMap::new();
-    for &path in files.iter().filter(|path| path.split('/').count() == 3) {
-        let other = newest.entry(kind(path)).or_insert(path);
-        if order(path) > order(other) {
+    for path in &paths {
+        let other = kind(path).map(|kind| newest.entry(kind).or_insert(path));
+        if let Some(other) = other.filter(|other| order(path) > order(other)) {
             *other = path;
         }
     }
-    let is_newest = |path: &str| newest.get(&kind(path)) == Some(&path);
-    let superseded = files.iter().filter(|path| !is_newest(path) && !cited.contains(**path));
-    let superseded = superseded.copied().collect::<Vec<_>>();
+    let is_newest = |path: &String| kind(path).is_some_and(|kind| newest[&kind] == path);
+    let in_folders = paths.iter().filter(|path| path.contains('/'));
+    let superseded = in_folders.filter(|path| !is_newest(path) && !cited.contains(*path));
+    let superseded = superseded.map(String::as_str).collect::<Vec<_>>();
     if superseded.is_empty() {
         return Ok(());
     }
