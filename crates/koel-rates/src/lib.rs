@@ -23,6 +23,14 @@ pub fn size(text: &str) -> Result<usize> {
         expected: "a number, or 2^k".into(),
     })
 }
+/// Returns the sizes that are the program's arguments, or others if there are none.
+///
+/// # Errors
+/// Fails on an argument that is no [size](size()).
+pub fn sizes_or(others: &[usize]) -> Result<Vec<usize>> {
+    let given = std::env::args().skip(1).map(|arg| size(&arg)).collect::<Result<Vec<_>>>()?;
+    Ok(if given.is_empty() { others.to_vec() } else { given })
+}
 /// Prints the first line of a record: its provenance.
 pub fn print_provenance(device: &Device) {
     #[derive(Serialize)]

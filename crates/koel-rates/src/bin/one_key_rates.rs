@@ -5,21 +5,18 @@
 //!
 //! `ns`: nanoseconds per lookup, the median of 7 runs after 2 warm-up runs, each of 2^20 lookups or
 //! more in an order of its own. `of_hashbrown`: the time divided by hashbrown's for the same keys.
-//! Operations: `host_get`, [`HostMap::get`](koel::map::HostMap::get); `batch_get`, [`Map::get`] of all
-//! queries at once on one thread. The sum of all values found is compared.
+//! Operations: `host_get`, [`HostMap::get`](koel::map::HostMap::get); `batch_get`, [`Map::get`] of
+//! all queries at once on one thread. The sum of all values found is compared.
 use hashbrown::HashMap;
 use koel::{Device, Map, Result};
 use koel_kernels::hash::mix::splitmix_at;
-use koel_rates::{decimals, median_of, print_provenance, row, size};
+use koel_rates::{decimals, median_of, print_provenance, row, sizes_or};
 use rustc_hash::FxBuildHasher;
 use std::hint::black_box;
 use std::time::Instant;
 
 fn main() -> Result<()> {
-    let mut sizes = std::env::args().skip(1).map(|arg| size(&arg)).collect::<Result<Vec<_>>>()?;
-    if sizes.is_empty() {
-        sizes = vec![100, 1000, 10_000, 100_000, 1_000_000, 10_000_000];
-    }
+    let sizes = sizes_or(&[100, 1000, 10_000, 100_000, 1_000_000, 10_000_000])?;
     let device = Device::cpu_with_threads(1)?;
     print_provenance(&device);
     for n in sizes {

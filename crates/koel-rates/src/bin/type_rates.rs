@@ -3,23 +3,20 @@
 //!
 //!     cargo run --release -p koel-rates --bin type_rates -- 2^22 2^24
 //!
-//! `gps`: 10^9 keys per second, the median of 7 runs after 2 warm-up runs. A build inserts keys that
-//! are on the device into an existing map (`rebuild`) and waits until it has finished; `find` looks
-//! up every key, in another order than that of the build. `of_bits`: the rate divided by that of
-//! `u32` or `u64` keys and `u32` values, whose bits are the same numbers, in the same run; below 1 by
-//! what a conversion costs. `verified`: the values found are those of the keys.
+//! `gps`: 10^9 keys per second, the median of 7 runs after 2 warm-up runs. A build inserts keys
+//! that are on the device into an existing map (`rebuild`) and waits until it has finished; `find`
+//! looks up every key, in another order than that of the build. `of_bits`: the rate divided by that
+//! of `u32` or `u64` keys and `u32` values, whose bits are the same numbers, in the same run; below
+//! 1 by what a conversion costs. `verified`: the values found are those of the keys.
 use koel::{
     Device, DeviceKey, DeviceValue, MapBuilder, MapOptions, Result, Stream, TotalF32, TotalF64,
 };
-use koel_rates::{decimals, median, print_copies, print_provenance, rate, row, size};
+use koel_rates::{decimals, median, print_copies, print_provenance, rate, row, sizes_or};
 use rayon::prelude::*;
 use std::fmt::Debug;
 
 fn main() -> Result<()> {
-    let mut sizes = std::env::args().skip(1).map(|arg| size(&arg)).collect::<Result<Vec<_>>>()?;
-    if sizes.is_empty() {
-        sizes = vec![1 << 22, 1 << 24];
-    }
+    let sizes = sizes_or(&[1 << 22, 1 << 24])?;
     let device = Device::best()?;
     eprintln!("{}", device.name());
     print_provenance(&device);

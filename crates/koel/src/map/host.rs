@@ -13,8 +13,8 @@ pub struct HostMap<'m, K: Key = u32, V: Value = u32> {
     table: <StoreOf<K, V> as MapStore>::Host<'m>,
 }
 impl<K: Key, V: Value> Map<K, V> {
-    /// Returns the map for lookups of one key after the other: as a hash map of the standard library
-    /// is asked. Many keys at a time are looked up faster by [`get`](Self::get).
+    /// Returns the map for lookups of one key after the other: as a hash map of the standard
+    /// library is asked. Many keys at a time are looked up faster by [`get`](Self::get).
     ///
     /// ```
     /// let map = koel::Map::build(&koel::Device::cpu()?, &["x", "y"].map(str::len), &['x', 'y'])?;

@@ -13,8 +13,8 @@ pub struct HostSet<'s, K: Key = u32> {
     table: <StoreOf<K> as SetStore>::Host<'s>,
 }
 impl<K: Key> Set<K> {
-    /// Returns the set for lookups of one key after the other: as a hash set of the standard library
-    /// is asked. Many keys at a time are looked up faster by [`contains`](Self::contains).
+    /// Returns the set for lookups of one key after the other: as a hash set of the standard
+    /// library is asked. Many keys at a time are looked up faster by [`contains`](Self::contains).
     ///
     /// ```
     /// let set = koel::Set::build(&koel::Device::cpu()?, &['k', 'o', 'e', 'l'])?;
@@ -31,8 +31,8 @@ impl<K: Key> Set<K> {
     }
 }
 impl<K: Key> HostSet<'_, K> {
-    /// Returns whether the set holds a key. Reads one cache line of the set, or two for about 10 % of
-    /// the keys at load 0.8; of keys of more than 8 bytes, also the row.
+    /// Returns whether the set holds a key. Reads one cache line of the set, or two for about 10 %
+    /// of the keys at load 0.8; of keys of more than 8 bytes, also the row.
     #[inline]
     pub fn contains(&self, key: K) -> bool {
         self.table.find(BitsOf::<K>::of_packed(key.canonical().pack())).is_some()

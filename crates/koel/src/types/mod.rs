@@ -30,10 +30,10 @@
 //!
 //! Operations on buffers take numbers, and arrays of them: [`DeviceKey`] and [`DeviceValue`]. Those
 //! of 4, 8 or 16 bytes at an address that is a multiple of it are used where they are, except float
-//! keys, and keys of indexes and multimaps that are not numbers without a sign. Others are converted
-//! by one more launch, which reads and writes them once, into memory that the call allocates; outputs
-//! of such types, before and behind the operation. A [graph](crate::Stream::capture) cannot hold
-//! that.
+//! keys, and keys of indexes and multimaps that are not numbers without a sign. Others are
+//! converted by one more launch, which reads and writes them once, into memory that the call
+//! allocates; outputs of such types, before and behind the operation. A
+//! [graph](crate::Stream::capture) cannot hold that.
 mod bits;
 mod cast;
 mod float;

@@ -41,8 +41,9 @@ pub unsafe trait Value: Copy + Send + Sync + 'static {
     /// fields: files do not name them.
     fn describe(to: &mut String);
 }
-/// Value types that buffers hold: numbers, and arrays of numbers, of at most 16 bytes. Those of 4, 8
-/// or 16 bytes are used where they are; others are [converted](crate::types#conversion) by one pass.
+/// Value types that buffers hold: numbers, and arrays of numbers, of at most 16 bytes. Those of 4,
+/// 8 or 16 bytes are used where they are; others are [converted](crate::types#conversion) by one
+/// pass.
 #[diagnostic::on_unimplemented(
     message = "buffers of `{Self}` cannot be values",
     label = "not numbers whose bytes are those of the value",
