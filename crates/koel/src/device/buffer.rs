@@ -549,6 +549,10 @@ impl<'a, T: Plain> ViewMut<'a, T> {
             of: PhantomData,
         })
     }
+    /// Returns the first `len` elements, or all if there are fewer.
+    pub(crate) fn first(self, len: usize) -> ViewMut<'a, T> {
+        ViewMut { len: len.min(self.len), ..self }
+    }
     /// Returns the bytes of the elements.
     pub(crate) fn into_bytes(self) -> ViewMut<'a, u8> {
         let ViewMut { address, len, device, owner, .. } = self;

@@ -16,7 +16,7 @@ use crate::seed::Seeds;
 use crate::table::plan::Plan;
 use crate::types::{
     Bits, BitsOf, DeviceKey, DeviceValue, Key, KeyBits, SlotValue, ValueBits, ordered_on,
-    stage_ordered, stage_values, values_on, write_bits,
+    stage_ordered, stage_values, values_on, write_some,
 };
 use koel_kernels::table::layout::mixed_alike;
 use std::fmt;
@@ -536,7 +536,7 @@ impl Retriever {
         map: &MultiMap<K, V>,
         values: ViewMut<'_, V>,
     ) -> Result<()> {
-        write_bits(stream, values, |values| self.bits_into(stream, &map.grouped, values))
+        write_some(stream, values, |values| self.bits_into(stream, &map.grouped, values))
     }
     pub(super) fn bits_into<V: ValueBits>(
         &mut self,

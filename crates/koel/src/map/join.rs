@@ -9,7 +9,7 @@ use crate::error::{Result, check_length, count32};
 use crate::parallel;
 use crate::table::sending::{Route, RouteTuning, SendMemory, reserve};
 use crate::table::{Family, OnCpu, Storage, Table};
-use crate::types::{DeviceKey, DeviceValue, Key, KeyBits, Value, ValueBits, keys_on, write_bits};
+use crate::types::{DeviceKey, DeviceValue, Key, KeyBits, Value, ValueBits, keys_on, write_some};
 use answer::{Direct, answer};
 use koel_kernels::map::join::{
     Answering, RowsOut, keep, map_filter, map_filter_direct, map_join, map_join_direct,
@@ -99,7 +99,7 @@ impl<K: DeviceKey, V: Value> MapJoiner<K, V> {
         V: DeviceValue,
     {
         let queries = keys_on(stream, queries)?;
-        write_bits(stream, values, |values| {
+        write_some(stream, values, |values| {
             let rows = RowsTo { numbers, values, count };
             map.store.join_into(&mut self.joiner, stream, queries.view(), rows)
         })
@@ -155,7 +155,7 @@ impl<K: DeviceKey, V: Value> MapJoiner<K, V> {
         kept: u32,
     ) -> Result<()> {
         let queries = keys_on(stream, queries)?;
-        write_bits(stream, keys, |keys| {
+        write_some(stream, keys, |keys| {
             let (joiner, keys) = (&mut self.joiner, Some(keys));
             map.store.filter_into(joiner, stream, queries.view(), keys, count, kept)
         })

@@ -291,6 +291,8 @@ impl<K: Key, V: Value> Map<K, V> {
         K: DeviceKey,
         V: DeviceValue,
     {
+        let n = self.len()?;
+        let (keys, values) = (keys.first(n), values.first(n));
         write_bits(stream, keys, |keys| {
             write_bits(stream, values, |values| self.store.export_into(stream, keys, values, count))
         })

@@ -6,7 +6,7 @@ use crate::device::{Apart, Device, Stream, View, ViewMut};
 use crate::error::{Error, Result, check_length, count32};
 use crate::seed::Seeds;
 use crate::table::plan::{Plan, PlanTuning};
-use crate::types::{Bits, BitsOf, DeviceKey, Key, KeyBits, SlotKey, key_bits, keys_on, write_bits};
+use crate::types::{Bits, BitsOf, DeviceKey, Key, KeyBits, SlotKey, key_bits, keys_on, write_some};
 use koel_kernels::set::combine::how;
 
 /// Load factor of the tables of a combination. Callers do not choose it, so it is the one that
@@ -155,7 +155,7 @@ impl<K: DeviceKey + SlotKey> SetCombiner<K> {
         let keys = keys_on(stream, keys)?;
         let others = others.map(|others| keys_on(stream, others)).transpose()?;
         let others = others.as_ref().map(|others| others.view());
-        write_bits(stream, output, |output| {
+        write_some(stream, output, |output| {
             self.combiner.combine(stream, how, keys.view(), others, output, count)
         })
     }

@@ -272,6 +272,7 @@ impl<K: Key> Set<K> {
     where
         K: DeviceKey,
     {
+        let keys = keys.first(self.len()?);
         write_bits(stream, keys, |keys| self.store.export_into(stream, keys, count))
     }
 }

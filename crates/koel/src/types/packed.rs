@@ -118,22 +118,31 @@ pub(crate) fn values_on<'a, V: DeviceValue>(
 ) -> Result<Packed<'a, BitsOf<V>>> {
     Conversion::of_values().packed(stream, values)
 }
-/// Calls `write` with a view of keys or values as bits, and converts back what it has written.
-/// Elements that it does not write stay as they are. Errors: as [`keys_on`].
+/// Calls `write` with a view of keys or values as bits, and converts back what it has written: all
+/// of them. Errors: as [`keys_on`].
 pub(crate) fn write_bits<T: Value + Plain, B: Bits, R>(
     stream: &Stream,
     to: ViewMut<'_, T>,
     write: impl FnOnce(ViewMut<'_, B>) -> Result<R>,
 ) -> Result<R> {
-    Conversion::of_values().written(stream, to, write)
+    Conversion::of_values().written(stream, to, true, write)
 }
-/// Does the same with keys as numbers that compare as they do.
+/// Does the same if `write` may write only some: others stay as they are, or become 0 if there is a
+/// conversion.
+pub(crate) fn write_some<T: Value + Plain, B: Bits, R>(
+    stream: &Stream,
+    to: ViewMut<'_, T>,
+    write: impl FnOnce(ViewMut<'_, B>) -> Result<R>,
+) -> Result<R> {
+    Conversion::of_values().written(stream, to, false, write)
+}
+/// As [`write_bits`], with keys as numbers that compare as they do.
 pub(crate) fn write_ordered<K: DeviceKey, R>(
     stream: &Stream,
     to: ViewMut<'_, K>,
     write: impl FnOnce(ViewMut<'_, BitsOf<K>>) -> Result<R>,
 ) -> Result<R> {
-    Conversion::of_order().written(stream, to, write)
+    Conversion::of_order().written(stream, to, true, write)
 }
 impl<T: Value + Plain> Conversion<T> {
     fn packed<'a, B: Bits>(&self, stream: &Stream, from: View<'a, T>) -> Result<Packed<'a, B>> {
@@ -172,11 +181,18 @@ impl<T: Value + Plain> Conversion<T> {
         &self,
         stream: &Stream,
         to: ViewMut<'_, T>,
+        are_all: bool,
         write: impl FnOnce(ViewMut<'_, B>) -> Result<R>,
     ) -> Result<R> {
-        let Packed::Own(mut bits) = self.packed(stream, to.view())? else {
+        if self.packing.changes == 0 && to.view().cast::<B>().is_ok() {
             return write(to.cast()?);
-        };
+        }
+        check_device(self.name, to.device(), stream.device())?;
+        count32(self.name, to.len())?;
+        let mut bits = stream.device().alloc(to.len())?;
+        if !are_all {
+            bits.view_mut().fill_bytes(0, stream)?;
+        }
         let written = write(bits.view_mut())?;
         self.unpack(stream, bits.view(), to)?;
         Ok(written)

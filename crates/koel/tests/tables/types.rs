@@ -740,6 +740,19 @@ fn exports_of_converted_types_leave_the_rest() {
         assert_eq!(count.download().unwrap(), [2], "{}", device.name());
     }
 }
+/// Nothing is converted if there is nothing.
+#[test]
+fn no_elements_are_converted() {
+    for device in devices() {
+        let stream = device.stream().unwrap();
+        let (keys, values) = (device.alloc::<f32>(0).unwrap(), device.alloc::<u8>(0).unwrap());
+        let mut builder = MapBuilder::new(&device, MapOptions::default()).unwrap();
+        let map = builder.build(&stream, keys.view(), values.view()).unwrap();
+        let (mut found, mut flags) = (device.alloc(0).unwrap(), device.alloc(0).unwrap());
+        map.get_into(&stream, keys.view(), found.view_mut(), flags.view_mut()).unwrap();
+        assert!(map.is_empty().unwrap(), "{}", device.name());
+    }
+}
 /// A conversion allocates, which a graph cannot hold.
 #[test]
 fn conversions_are_not_captured() {
