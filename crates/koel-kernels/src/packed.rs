@@ -143,6 +143,17 @@ impl Packing {
 fn at(t: Thread, j: usize) -> u32 {
     t.block() * TILE + j as u32 * THREADS + t.id()
 }
+/// Loads the bits of a thread's elements, all at a time.
+#[inline(always)]
+fn loaded<B: Packed>(t: Thread, n: u32, from: In<B>) -> [B; ITEMS] {
+    let mut all = [B::default(); ITEMS];
+    unroll::<ITEMS>(|j| {
+        if at(t, j) < n {
+            all[j] = from.get_stream(at(t, j));
+        }
+    });
+    all
+}
 /// Sets `to[i]` to the bits of element `i` of an array of bytes. One block per [`TILE`].
 #[kernel(image = PRIMITIVES, threads = 256, for B in [u32, u64, u128])]
 pub fn widen<B: Packed>(t: Thread, n: u32, packing: Packing, bytes: In<u8>, to: Buf<B>) {
@@ -167,12 +178,7 @@ pub fn widen<B: Packed>(t: Thread, n: u32, packing: Packing, bytes: In<u8>, to: 
 /// Does the same for elements that have as many bytes as their bits.
 #[kernel(image = PRIMITIVES, threads = 256, for B in [u32, u64, u128])]
 pub fn convert<B: Packed>(t: Thread, n: u32, packing: Packing, from: In<B>, to: Buf<B>) {
-    let mut all = [B::default(); ITEMS];
-    unroll::<ITEMS>(|j| {
-        if at(t, j) < n {
-            all[j] = from.get_stream(at(t, j));
-        }
-    });
+    let all = loaded(t, n, from);
     unroll::<ITEMS>(|j| {
         if at(t, j) < n {
             to.store(at(t, j), B::of_halves(packing.all::<false>(all[j].halves())));
@@ -182,12 +188,7 @@ pub fn convert<B: Packed>(t: Thread, n: u32, packing: Packing, from: In<B>, to: 
 /// Writes the elements whose bits these are, with the changes undone. One block per [`TILE`].
 #[kernel(image = PRIMITIVES, threads = 256, for B in [u32, u64, u128])]
 pub fn narrow<B: Packed>(t: Thread, n: u32, packing: Packing, from: In<B>, bytes: Buf<u8>) {
-    let mut all = [B::default(); ITEMS];
-    unroll::<ITEMS>(|j| {
-        if at(t, j) < n {
-            all[j] = from.get_stream(at(t, j));
-        }
-    });
+    let all = loaded(t, n, from);
     unroll::<ITEMS>(|j| {
         if at(t, j) < n {
             let start = at(t, j) as usize * packing.size as usize;

@@ -7,9 +7,10 @@ use super::answers::Answers;
 use super::check_table;
 use super::simd::{Compared, GROUP, Simd, Work, behind_at, heads};
 use super::stash::Stash;
-use crate::error;
+use crate::error::Result;
 use koel_kernels::hash::mulhi;
-use koel_kernels::table::layout::{BUCKET, EMPTY, Layout, Number, Shape, class, class_bit};
+use koel_kernels::map::find::{Hit, search};
+use koel_kernels::table::layout::{Layout, Number, Shape};
 use std::hint::select_unpredictable;
 
 /// Batches between prefetching a bucket and reading it: 4 lower the rate by 12 %, 8 are no better.
@@ -80,34 +81,9 @@ impl<'a, L: Layout> Tables<'a, L> {
         seed: u32,
         buckets: &'a [u64],
         stash: &'a Stash<L>,
-    ) -> error::Result<Tables<'a, L>> {
+    ) -> Result<Tables<'a, L>> {
         check_table::<L>(shape, buckets.len())?;
         Ok(Tables { shape, seed, buckets, stash })
-    }
-}
-/// A bucket without a key that has no room for one.
-struct Full;
-impl<L: Layout> Tables<'_, L> {
-    /// Searches a bucket for a mixed key. Without branches that depend on the slot.
-    #[inline(always)]
-    fn in_bucket(&self, place: u32, mixed: L::Mixed) -> Result<Option<L::Value>, Full> {
-        let heads = heads::<L>(self.buckets, place as usize);
-        let equal = |slot: usize| ((L::key_in(heads[slot]) == mixed) as u32) << slot;
-        let hits = (0..BUCKET).fold(0, |hits, slot| hits | equal(slot));
-        if hits != 0 {
-            let slot = hits.trailing_zeros() as usize % BUCKET;
-            let behind = self.buckets[behind_at::<L>(place as usize, slot)];
-            return Ok(Some(L::value_in(heads[slot], behind)));
-        }
-        if heads[BUCKET - 1] == EMPTY { Ok(None) } else { Err(Full) }
-    }
-    /// Searches the second bucket and the stash.
-    #[inline(never)]
-    fn behind_first(&self, h: u32, mixed: L::Mixed) -> Option<L::Value> {
-        match self.in_bucket(self.shape.second_place(h), mixed) {
-            Ok(found) => found,
-            Err(Full) => self.stash.get(mixed),
-        }
     }
 }
 impl<L: Layout> Probe for Tables<'_, L> {
@@ -149,14 +125,14 @@ impl<L: Layout> Probe for Tables<'_, L> {
             return self.stash.held();
         }
         let h = L::hash(mixed);
-        let first = self.shape.first_place(h);
-        match self.in_bucket(first, mixed) {
-            Ok(found) => found,
-            // No key of this class went on from the bucket.
-            Err(Full) if !class_bit::<L>(*heads::<L>(self.buckets, first as usize), class(h)) => {
-                None
+        let (first, heads) =
+            (self.shape.first_place(h), |place| *heads::<L>(self.buckets, place as usize));
+        match search::<L>(mixed, first, heads(first), || self.shape.second_place(h), heads)? {
+            Hit::Slot(place, slot, head) => {
+                let behind = self.buckets[behind_at::<L>(place as usize, slot as usize)];
+                Some(L::value_in(head, behind))
             }
-            Err(Full) => self.behind_first(h, mixed),
+            Hit::Stash => self.stash.get(mixed),
         }
     }
     #[inline(always)]

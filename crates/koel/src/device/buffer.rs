@@ -252,6 +252,13 @@ impl<T: Plain> Buffer<T> {
     pub(crate) fn host_mut(&mut self) -> Option<&mut [T]> {
         self.view_mut().into_host_mut()
     }
+    /// Returns the same memory as elements of another type of the same size. Errors: another size.
+    pub(crate) fn cast<U: Plain>(self) -> Result<Buffer<U>> {
+        const { assert!(align_of::<U>() <= ALIGNMENT) }
+        check_size::<T, U>()?;
+        let Buffer { shared, len, .. } = self;
+        Ok(Buffer { shared, len, of: PhantomData })
+    }
 }
 impl<T: Plain> fmt::Debug for Buffer<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -6,7 +6,8 @@ use crate::device::{Apart, Buffer, Device, Stream, View, ViewMut};
 use crate::error::{Result, check_length};
 use crate::map::Map;
 use crate::types::{
-    Bits, BitsOf, DeviceKey, Key, KeyBits, SlotKey, ordered_on, stage_ordered, write_ordered,
+    Bits, BitsOf, DeviceKey, Key, KeyBits, SlotKey, keys_of_ordered, ordered_on, stage_ordered,
+    write_ordered,
 };
 use std::fmt;
 
@@ -268,9 +269,7 @@ impl<K: DeviceKey + SlotKey> IndexBuilder<K> {
     ) -> Result<(Buffer<K>, Buffer<u32>)> {
         let keys = ordered_on(stream, keys)?;
         let (distinct, counts) = self.builder.counter.counted(stream, keys.view())?;
-        let mut keys = stream.device().alloc(distinct.len())?;
-        write_ordered(stream, keys.view_mut(), |mut to| to.copy_from(distinct.view(), stream))?;
-        Ok((keys, counts))
+        Ok((keys_of_ordered(stream, distinct)?, counts))
     }
 }
 

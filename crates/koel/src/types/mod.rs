@@ -32,8 +32,8 @@
 //! of 4, 8 or 16 bytes at an address that is a multiple of it are used where they are, except float
 //! keys, and keys of indexes and multimaps that are not numbers without a sign. Others are
 //! converted by one more launch, which reads and writes them once: inputs before the operation,
-//! outputs behind it, from and to memory that the call allocates. Elements of converted outputs that
-//! an operation does not write become 0, but stay as they are in exports. A
+//! outputs behind it, from and to memory that the call allocates. Elements of converted outputs
+//! that an operation does not write become 0, but stay as they are in exports. A
 //! [graph](crate::Stream::capture) cannot hold a conversion.
 mod bits;
 mod cast;
@@ -51,6 +51,8 @@ pub use float::{TotalF32, TotalF64};
 pub use key::{BitsOf, DeviceKey, Key};
 #[doc(hidden)]
 pub use packed::Numbers;
-pub(crate) use packed::{keys_on, ordered_on, values_on, write_bits, write_ordered, write_some};
+pub(crate) use packed::{
+    keys_of_ordered, keys_on, ordered_on, values_on, write_bits, write_ordered, write_some,
+};
 pub use value::{Addable, DeviceValue, Value};
 pub use width::{Bytes, Plus, Times, Width};

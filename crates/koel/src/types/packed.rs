@@ -34,6 +34,7 @@ impl Numbers {
     }
 }
 /// How elements become bits, and back.
+#[derive(Clone, Copy)]
 struct Conversion<T> {
     name: &'static str,
     packing: Packing,
@@ -136,6 +137,19 @@ pub(crate) fn write_some<T: Value + Plain, B: Bits, R>(
 ) -> Result<R> {
     Conversion::of_values().written(stream, to, false, write)
 }
+/// Returns the keys of numbers that compare as they do: where these are, or in new memory.
+pub(crate) fn keys_of_ordered<K: DeviceKey>(
+    stream: &Stream,
+    numbers: Buffer<BitsOf<K>>,
+) -> Result<Buffer<K>> {
+    let conversion = Conversion::<K>::of_order();
+    if conversion.packing.changes == 0 && size_of::<K>() == size_of::<BitsOf<K>>() {
+        return numbers.cast();
+    }
+    let mut keys = stream.device().alloc(numbers.len())?;
+    conversion.unpack(stream, numbers.view(), keys.view_mut())?;
+    Ok(keys)
+}
 /// As [`write_bits`], with keys as numbers that compare as they do.
 pub(crate) fn write_ordered<K: DeviceKey, R>(
     stream: &Stream,
@@ -223,9 +237,3 @@ impl<T: Value + Plain> Conversion<T> {
         Ok(())
     }
 }
-impl<T> Clone for Conversion<T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<T> Copy for Conversion<T> {}
