@@ -168,7 +168,7 @@ pub fn group_sizes(t: Thread, groups: u32, starts: In<u32>, sizes: Buf<u32>) {
 /// Retrieval of the values of queries: a kernel argument.
 #[derive(Clone, Copy, koel_simt::Arg)]
 #[repr(C)]
-pub struct Retrieval<V: Number> {
+pub struct Retrieval<V: Word> {
     /// Start of each query's group among all values.
     pub begins: In<u32>,
     /// Output range of query `i`: `offsets[i]` to `offsets[i + 1]`.
@@ -189,8 +189,8 @@ pub struct Retrieval<V: Number> {
 /// so the threads of a block write them in order and search for each output's query. A group's
 /// values beyond [`LONG`] are left to [`retrieve_rest`](fn@retrieve_rest), and `rest[0]` becomes 1.
 /// One block per [`QUERIES`].
-#[kernel(image = GROUPS, threads = 256, shared = 256 * 12, for V in [u32, u64])]
-pub fn retrieve<V: Number>(t: Thread, of: Retrieval<V>, rest: Buf<u32>) {
+#[kernel(image = GROUPS, threads = 256, shared = 256 * 12, for V in [u32, u64, u128])]
+pub fn retrieve<V: Word>(t: Thread, of: Retrieval<V>, rest: Buf<u32>) {
     let Retrieval { begins, offsets, values, out, room, held, n } = of;
     let mut shared = t.shared();
     let to = shared.array::<u64>(QUERIES);
@@ -233,8 +233,8 @@ pub fn retrieve<V: Number>(t: Thread, of: Retrieval<V>, rest: Buf<u32>) {
 /// Writes the values beyond the first [`LONG`] of each group, unless `rest[0]` is 0. The output is
 /// divided into parts of [`LONG`] values, one per block. What is left to write in a part belongs to
 /// one group, that of the part's first place. There must be a query.
-#[kernel(image = GROUPS, threads = 256, for V in [u32, u64])]
-pub fn retrieve_rest<V: Number>(t: Thread, of: Retrieval<V>, rest: In<u32>) {
+#[kernel(image = GROUPS, threads = 256, for V in [u32, u64, u128])]
+pub fn retrieve_rest<V: Word>(t: Thread, of: Retrieval<V>, rest: In<u32>) {
     let Retrieval { begins, offsets, values, out, room, held, n } = of;
     let first = t.block() as u64 * LONG as u64;
     if rest.get(0) == 0 || first >= offsets.get(n) {

@@ -144,10 +144,10 @@ impl Queried {
     /// that exceed the type of the keys are in no table.
     fn ask(&self, queries: &Column, answers: &mut Answers) -> Outcome<u64> {
         let (table, n) = (&self.table, queries.len());
-        let width = match table.key_type() {
-            DataType::U32 => Width::U32,
+        let width = match table.key_types()?[..] {
+            [DataType::U32] => Width::U32,
             _ if self.by_ids => Width::U32,
-            DataType::U64 => Width::U64,
+            [DataType::U64] => Width::U64,
             _ => Width::U128,
         };
         let fitted = queries.fitted(width);
@@ -160,7 +160,7 @@ impl Queried {
         match (table.kind(), &*keys) {
             // The greatest number is no id.
             (_, Column::U32(ids)) if self.by_ids => {
-                one_each(queries, cell(&table.keys_of(ids)?), answers)
+                one_each(queries, cell(&table.keys_of(ids)?[0]), answers)
             }
             (Kind::Map, _) => one_each(queries, cell(&table.get(&all)?), answers),
             (Kind::Set, _) => {

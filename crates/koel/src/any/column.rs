@@ -248,15 +248,6 @@ impl ColumnVec {
     pub(super) fn into_parts(self) -> (DataVec, Option<Vec<bool>>) {
         (self.data, self.valid)
     }
-    /// Returns the column with nulls where another one has some, too. Results of lookups say which
-    /// rows are valid.
-    pub(super) fn with_nulls_of(mut self, other: &Column<'_>) -> ColumnVec {
-        if let (true, Some(valid)) = (other.is_nullable(), &mut self.valid) {
-            let valid = valid.iter_mut().enumerate();
-            valid.for_each(|(row, valid)| *valid &= !other.is_null(row));
-        }
-        self
-    }
     /// Returns the column as a borrowed one.
     pub fn as_column(&self) -> Column<'_> {
         let validity = self.valid.as_deref().map(Validity::Flags);

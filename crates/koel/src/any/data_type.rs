@@ -108,6 +108,12 @@ macro_rules! types {
                 }
             }
         }
+        impl DataType {
+            /// Returns the type with this name.
+            pub(super) fn named(name: &str) -> Option<DataType> {
+                DataType::ALL.iter().copied().find(|data_type| data_type.name() == name)
+            }
+        }
         impl fmt::Display for DataType {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str(self.name())

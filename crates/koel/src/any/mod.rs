@@ -39,6 +39,9 @@ mod bytes;
 mod column;
 mod data_type;
 mod keys;
+mod layout;
+mod numbers;
+mod rows;
 mod table;
 mod verbs;
 
@@ -46,6 +49,6 @@ pub use aggregate::Aggregate;
 pub use bytes::Bytes;
 pub use column::{Column, ColumnVec, Validity};
 pub use data_type::{DataType, Typed};
-pub use keys::{Keys, Nulls};
+pub use keys::{AsKeys, Keys, Nulls};
 pub use table::{Kind, Retrieved, Table, TableOptions, TableReport};
 pub use verbs::{GroupBy, Index, group_by, is_in, join, unique};

@@ -1,7 +1,9 @@
 //! Verbs on keys of types known at run time.
 use super::aggregate::{Aggregate, aggregate};
 use super::column::{Column, ColumnVec};
-use super::keys::{Keys, Layout};
+use super::keys::Keys;
+use super::layout::Layout;
+use super::numbers::Form;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::fallible::{collect, try_collect};
@@ -23,7 +25,7 @@ pub fn group_by<'a>(device: &Device, keys: &Keys<'a>) -> Result<GroupBy<'a>> {
     Ok(GroupBy { keys: Keys::new(keys.columns().iter().copied())?, firsts, aggregator })
 }
 fn groups_of(device: &Device, keys: &Keys<'_>) -> Result<Groups> {
-    let (of, rows) = Layout::of(keys)?.row_keys(device, keys)?;
+    let (of, rows) = Layout::of(keys, Form::Packed)?.row_keys(device, keys)?;
     let groups = Groups::of(device, &of)?;
     match rows {
         Some(rows) => groups.of_rows(&rows, keys.len()),
@@ -111,7 +113,7 @@ impl Index {
     ///
     /// Errors: out of memory.
     pub fn build(device: &Device, keys: &Keys<'_>) -> Result<Index> {
-        let layout = Layout::of(keys)?;
+        let layout = Layout::of(keys, Form::Packed)?;
         let (of, rows) = layout.row_keys(device, keys)?;
         let (groups, finder) = Groups::with_finder(device, &of)?;
         let (groups, finder) = match rows {
@@ -138,7 +140,7 @@ impl Index {
     ///
     /// Errors: columns of another number or of other types, out of memory.
     pub fn ids(&self, keys: &Keys<'_>) -> Result<Vec<u32>> {
-        self.layout.check(keys)?;
+        self.layout.check(keys, "the index")?;
         let (of, rows) = self.layout.row_keys(&self.device, keys)?;
         let found = self.finder.find(&self.groups, &of)?;
         match rows {

@@ -78,6 +78,12 @@ pub struct Meaning {
 }
 /// Description of strings.
 const STRINGS: &str = "bytes";
+/// Returns whether a description is that of strings, or of rows that may be stored as such.
+fn is_of_strings(text: &str) -> bool {
+    text == STRINGS || text.starts_with('(') || text.ends_with('?')
+}
+/// Maximum number of zeros behind a column: whole words, then a multiple of 16 bytes.
+pub(crate) const MAX_FILLING: usize = 15;
 /// Maximum length of a description, in bytes.
 pub(crate) const MEANING_BYTES: usize = 64;
 impl Meaning {
@@ -102,9 +108,10 @@ impl Meaning {
     pub(crate) fn to_strings(self) -> Meaning {
         Meaning { value: padded(STRINGS), ..self }
     }
-    /// Returns that of types with these descriptions, of at most [`MEANING_BYTES`] each.
-    pub(crate) fn described(key: &str, value: Option<&str>) -> Meaning {
-        Meaning { key: padded(key), value: value.map_or([0; MEANING_BYTES], padded) }
+    /// Returns that of types with these descriptions. Errors: as [`of`](Self::of).
+    pub(crate) fn described(key: &str, value: Option<&str>) -> Result<Meaning> {
+        let value = value.map_or(Ok([0; MEANING_BYTES]), held)?;
+        Ok(Meaning { key: held(key)?, value })
     }
     /// Returns that of unsigned numbers of these widths.
     pub(crate) fn plain(types: Types) -> Meaning {
@@ -115,11 +122,14 @@ impl Meaning {
 fn described<T: Value>() -> Result<[u8; MEANING_BYTES]> {
     let mut text = String::new();
     T::describe(&mut text);
+    held(&text)
+}
+fn held(text: &str) -> Result<[u8; MEANING_BYTES]> {
     if text.len() > MEANING_BYTES {
         let expected = format!("described by at most {MEANING_BYTES} bytes");
-        return Err(Error::Setting { field: "type", found: text, expected });
+        return Err(Error::Setting { field: "type", found: text.into(), expected });
     }
-    Ok(padded(&text))
+    Ok(padded(text))
 }
 fn padded(text: &str) -> [u8; MEANING_BYTES] {
     let mut bytes = [0; MEANING_BYTES];
@@ -325,7 +335,13 @@ impl Header {
             Section::Stash => self.stashed * self.sizes()[2],
             Section::Keys | Section::Starts | Section::Values | Section::ValueStarts => {
                 let (n, width) = self.column(section);
-                (n * u64::from(width.bits() / 8)).next_multiple_of(8)
+                let bytes = (n * u64::from(width.bits() / 8)).next_multiple_of(8);
+                // Wide values begin on a multiple of 16 bytes.
+                let is_before = section == self.kind.starts_of_values();
+                match is_before && self.has_lists_of_wide_values() {
+                    true => bytes + (self.offset_of(section) + bytes) % 16,
+                    false => bytes,
+                }
             }
         }
     }
@@ -348,11 +364,17 @@ impl Header {
             _ => None,
         }
     }
+    /// Returns whether keys have any number of values of 128 bits.
+    pub(crate) fn has_lists_of_wide_values(&self) -> bool {
+        self.kind.is_multi_map() && self.types.value == Some(Width::U128)
+    }
     /// Returns the location of a section, after all earlier ones.
     pub(crate) fn extent(&self, section: Section) -> Extent {
+        Extent { offset: self.offset_of(section), bytes: self.bytes_of(section) }
+    }
+    fn offset_of(&self, section: Section) -> u64 {
         let before = self.kind.sections().iter().take_while(|&&other| other != section);
-        let offset = HEADER_BYTES + before.map(|&other| self.bytes_of(other)).sum::<u64>();
-        Extent { offset, bytes: self.bytes_of(section) }
+        HEADER_BYTES + before.map(|&other| self.bytes_of(other)).sum::<u64>()
     }
     /// Returns the size of the file, in bytes.
     pub(crate) fn file_bytes(&self) -> u64 {
@@ -374,7 +396,8 @@ impl Header {
     /// Returns the version of the file: the first whose header has all fields.
     pub(crate) fn version(&self) -> u32 {
         let is_plain = self.meaning == Meaning::plain(self.types);
-        if is_plain && self.kind.is_of_version_1() { 1 } else { VERSION }
+        let is_old = self.kind.is_of_version_1() && !self.has_lists_of_wide_values();
+        if is_plain && is_old { 1 } else { VERSION }
     }
     pub(crate) fn encode(&self) -> [u8; HEADER_BYTES as usize] {
         let mut bytes = [0; HEADER_BYTES as usize];

@@ -194,11 +194,12 @@ impl TableKind {
     /// Returns the allowed widths of values, in bits.
     pub(super) fn value_bits(self) -> &'static [u64] {
         match self {
-            TableKind::Map
-            | TableKind::MultiMap
+            TableKind::Map => &[32, 64],
+            TableKind::MultiMap
             | TableKind::MultiMap128
-            | TableKind::StringMultiMap => &[32, 64],
-            TableKind::Map128 | TableKind::StringMap => &[32, 64, 128],
+            | TableKind::StringMultiMap
+            | TableKind::Map128
+            | TableKind::StringMap => &[32, 64, 128],
             // Of the words.
             TableKind::MapToStrings
             | TableKind::Map128ToStrings

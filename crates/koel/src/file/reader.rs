@@ -1,6 +1,6 @@
 //! Strict reading of table files: no allocation and no offset depends on a number that has not been
 //! checked against the length of the file.
-use super::format::{Checksum, HEADER_BYTES, Header, Meaning, Slotted, Types};
+use super::format::{Checksum, HEADER_BYTES, Header, MAX_FILLING, Meaning, Slotted, Types};
 use super::kind::{Section, TableKind, Width};
 use super::{FileError, FileErrorKind};
 use crate::cpu::Stash;
@@ -156,7 +156,7 @@ impl<R: Read + Seek> Reader<R> {
             column.add(piece);
             take(piece)
         })?;
-        let mut filling = [0u8; 8];
+        let mut filling = [0u8; MAX_FILLING];
         let filling = &mut filling[..column.filling()];
         self.read(filling)?;
         column.finish(filling).map_err(|kind| self.fault(kind))
@@ -238,8 +238,7 @@ pub(crate) struct Mapping {
 }
 impl Mapping {
     /// Returns the elements of a section. The slots start on a multiple of 4,096 bytes, other
-    /// sections on one of 8; 128-bit elements on one of 16, because the slots and stash of their
-    /// tables have slots of 16 bytes.
+    /// sections on one of 8, 128-bit elements on one of 16.
     pub(crate) fn numbers<T: Element>(&self, section: Section) -> &[T] {
         let (start, (n, width)) =
             (self.header.extent(section).offset as usize, self.header.column(section));
@@ -376,9 +375,8 @@ impl Column {
     fn finish(mut self, filling: &[u8]) -> std::result::Result<(), FileErrorKind> {
         self.checksum.add(filling);
         self.checksum.check(self.section, &self.header)?;
-        let filled = filling.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
-        if filled != 0 {
-            self.refuse(filled, "0".into());
+        if let Some(&filled) = filling.iter().find(|byte| **byte != 0) {
+            self.refuse(filled.into(), "0".into());
         }
         let used = self.header.strings_in(self.section).map_or(0, |bytes| bytes % 8 * 8);
         let behind = if used > 0 { self.last >> used } else { 0 };

@@ -1,5 +1,7 @@
 //! Atomic writing of table files.
-use super::format::{Checksum, HEADER_BYTES, Header, MAX_STASHED, Meaning, Slotted, Types};
+use super::format::{
+    Checksum, HEADER_BYTES, Header, MAX_FILLING, MAX_STASHED, Meaning, Slotted, Types,
+};
 use super::kind::TableKind;
 use super::reader::stash_of;
 use super::replacement::Replacement;
@@ -158,8 +160,9 @@ impl<W: Write + Seek> Sections<'_, '_, W> {
             self.writer.bytes(bytes)?;
             written += bytes.len();
         }
-        // Pads to whole words.
-        let filling = &[0; 8][..written.next_multiple_of(8) - written];
+        let section = self.header.kind.sections()[self.done];
+        let filling = self.header.extent(section).bytes as usize - written;
+        let filling = &[0; MAX_FILLING][..filling];
         checksum.add(filling);
         self.writer.bytes(filling)?;
         self.header.checksums[self.done] = checksum.finish();

@@ -8,7 +8,7 @@ use crate::file::kind::{Section, TableKind, Width};
 use crate::file::reader::Mapping;
 use crate::file::writer::{Contents, Sections, Writer};
 use crate::map::Map;
-use crate::types::{BitsOf, Key, KeyBits, SlotValue, ValueBits};
+use crate::types::{Bits, BitsOf, Key, KeyBits, Value};
 use std::io::{Read, Seek, Write};
 
 #[cfg(test)]
@@ -81,7 +81,7 @@ impl<K: KeyBits> FiledIndex for SlotIndex<K> {
         sections.add(self.keys.view())
     }
 }
-impl<V: ValueBits> Grouped<V> {
+impl<V: Bits> Grouped<V> {
     /// Writes a multimap: the index of its keys, then the values.
     pub(crate) fn write_with<I: FiledIndex, W: Write + Seek>(
         &self,
@@ -111,9 +111,9 @@ in_files! {
     /// assert_eq!(map.retrieve(&[7])?.of(0), [70, 71]);
     /// # Ok::<(), koel::Error>(())
     /// ```
-    impl[K: Key, V: SlotValue] MultiMap<K, V>
+    impl[K: Key, V: Value] MultiMap<K, V>
 }
-impl<K: Key, V: SlotValue> Filed for MultiMap<K, V> {
+impl<K: Key, V: Value> Filed for MultiMap<K, V> {
     const KIND: TableKind = StoreOf::<K>::MULTI_MAP;
     type Slots = <StoreOf<K> as Filed>::Slots;
     fn types() -> Types {

@@ -4,15 +4,15 @@ use crate::device::{Apart, Device, Stream, View, ViewMut};
 use crate::error::{Result, check_length};
 use crate::file::stored::Stored;
 use crate::primitives::SortPairs;
-use crate::types::{KeyBits, SlotValue, ValueBits, Width};
+use crate::types::{Bits, KeyBits, Value, ValueBits, Width};
 
 /// All values of keys that have ids, those of id 0 first.
-pub struct Grouped<V: ValueBits> {
+pub struct Grouped<V: Bits> {
     /// Start of the values of each id, and the end of the last one.
     pub(crate) starts: Stored<u32>,
     pub(crate) values: Stored<V>,
 }
-impl<V: ValueBits> Grouped<V> {
+impl<V: Bits> Grouped<V> {
     pub(crate) fn bytes(&self) -> usize {
         self.starts.bytes() + self.values.bytes()
     }
@@ -26,7 +26,7 @@ impl<V: ValueBits> Grouped<V> {
         sizes_of(stream, ids, self.starts.view(), self.values.len())
     }
     /// Returns all values of `n` ids, which `ids` writes. Copies and waits.
-    pub(crate) fn retrieve<T: SlotValue<Width: Width<Bits = V>>>(
+    pub(crate) fn retrieve<T: Value<Width: Width<Bits = V>>>(
         &self,
         device: &Device,
         n: usize,

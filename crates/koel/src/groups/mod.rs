@@ -18,7 +18,7 @@ use crate::error::{Result, check_length, count32};
 use crate::map::MapOptions;
 use crate::primitives::Runs;
 use crate::set::SetOptions;
-use crate::types::{KeyBits, ValueBits};
+use crate::types::{Bits, KeyBits};
 pub(crate) use grouped::{Grouped, IdGrouper};
 pub use index::{Index, IndexBuilder, group_counts};
 pub use koel_kernels::groups::MultiMapRef;
@@ -341,7 +341,7 @@ fn sizes(stream: &Stream, starts: View<'_, u32>) -> Result<Buffer<u32>> {
 }
 /// Copies the values starting at `begins[i]` to `out[offsets[i]..offsets[i + 1]]`. `rest` is one
 /// word of scratch memory.
-fn retrieve<V: ValueBits>(
+fn retrieve<V: Bits>(
     stream: &Stream,
     begins: View<'_, u32>,
     offsets: View<'_, u64>,

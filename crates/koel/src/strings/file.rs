@@ -11,7 +11,7 @@ use crate::file::writer::{Contents, Sections, Writer};
 use crate::groups::{Grouped, numbers};
 use crate::rows::Rows;
 use crate::rows::file::Slots;
-use crate::types::{BitsOf, SlotValue, Value};
+use crate::types::{BitsOf, Value};
 use std::io::{Read, Seek, Write};
 
 #[cfg(test)]
@@ -168,9 +168,9 @@ in_files! {
     /// assert_eq!(map.retrieve(&["a"])?.of(0), [1, 3]);
     /// # Ok::<(), koel::Error>(())
     /// ```
-    impl[V: SlotValue] StringMultiMap<V>
+    impl[V: Value] StringMultiMap<V>
 }
-impl<V: SlotValue> Filed for StringMultiMap<V> {
+impl<V: Value> Filed for StringMultiMap<V> {
     const KIND: TableKind = StringIndex::MULTI_MAP;
     type Slots = Slots;
     fn types() -> Types {

@@ -4,11 +4,11 @@ use super::index::StringIndex;
 use crate::device::{Apart, Device, View};
 use crate::error::{Result, check_length, count32};
 use crate::groups::{Grouped, IdGrouper, IndexOptions, MultiMapOptions, Retrieved};
-use crate::types::{BitsOf, SlotValue, stage_values};
+use crate::types::{Bits, BitsOf, Value, stage_values};
 use std::fmt;
 
 /// A hash table that keeps every value of every string, in input order. Values are of [any
-/// type](crate::types) of up to 8 bytes.
+/// type](crate::types) of up to 16 bytes.
 ///
 /// ```
 /// let device = koel::Device::cpu()?;
@@ -24,11 +24,11 @@ use std::fmt;
 /// A [`StringIndex`] gives ids to the strings, and the pairs are sorted by id: answers are the same
 /// on every device and in every run.
 #[doc(alias("group by"))]
-pub struct StringMultiMap<V: SlotValue = u32> {
+pub struct StringMultiMap<V: Value = u32> {
     pub(super) index: StringIndex,
     pub(super) grouped: Grouped<BitsOf<V>>,
 }
-impl<V: SlotValue> StringMultiMap<V> {
+impl<V: Value> StringMultiMap<V> {
     /// Builds a multimap from pairs `keys[i]`, `values[i]` in host memory, with default options.
     /// Copies and waits.
     ///
@@ -60,7 +60,10 @@ impl<V: SlotValue> StringMultiMap<V> {
         // Of a multimap no pair is dropped.
         index.keys.rows.built.duplicates = 0;
         let (ids, values) = (device.stage(&ids)?, stage_values(device, values)?);
-        let grouped = IdGrouper::new().grouped(&device.stream()?, ids.view(), values.view())?;
+        let stream = device.stream()?;
+        let ((), grouped) = Bits::grouped(&stream, values.view(), |values| {
+            Ok(((), IdGrouper::new().grouped(&stream, ids.view(), values)?))
+        })?;
         Ok(StringMultiMap { index, grouped })
     }
     /// Returns the number of pairs.
@@ -128,7 +131,7 @@ impl<V: SlotValue> StringMultiMap<V> {
         })
     }
 }
-impl<V: SlotValue> fmt::Debug for StringMultiMap<V> {
+impl<V: Value> fmt::Debug for StringMultiMap<V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (value, keys) = (std::any::type_name::<V>(), self.index.len());
         let (pairs, device) = (self.len(), self.device().name());

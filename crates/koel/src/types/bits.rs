@@ -1,12 +1,16 @@
 //! Bits of keys and values that kernels and the CPU engine know, and how tables store each
 //! combination.
 use super::{Addable, DeviceKey, DeviceValue, Key, Value, Width};
-use crate::groups::{GroupKey, IndexStore, SlotIndex};
+use crate::device::{Stream, View};
+use crate::error::Result;
+use crate::file::stored::Stored;
+use crate::groups::{GroupKey, Grouped, IndexStore, SlotIndex, numbers_on};
 use crate::keys128::{Map128, RowIndex, Set128};
 use crate::map::{MapStore, SlotMap};
 use crate::primitives::compact::CompactElement;
 use crate::primitives::radix_sort::{SortKey, SortValue};
 use crate::primitives::runs::RunElement;
+use crate::rows::gathered;
 use crate::rows::update::RowValue;
 use crate::set::{SetStore, SlotSet};
 use crate::table::DeviceLayout;
@@ -50,6 +54,17 @@ pub trait Bits:
     /// Map from keys of these bits to `u64`.
     #[doc(hidden)]
     type MapTo64: MapStore<Value = u64>;
+    /// What is sorted in place of values of these bits: themselves, or the numbers of their rows.
+    #[doc(hidden)]
+    type Sorted: ValueBits;
+    /// Returns values of these bits in the order in which `group` brings what is sorted.
+    #[doc(hidden)]
+    #[allow(private_interfaces, reason = "other crates cannot call the function")]
+    fn grouped<I>(
+        stream: &Stream,
+        values: View<'_, Self>,
+        group: impl FnOnce(View<'_, Self::Sorted>) -> Result<(I, Grouped<Self::Sorted>)>,
+    ) -> Result<(I, Grouped<Self>)>;
     /// Returns the low bits of a packed value.
     fn of_packed(bytes: u128) -> Self;
 }
@@ -99,6 +114,14 @@ macro_rules! in_slots {
                 type MapFrom<K: Bits> = K::$map;
                 type MapTo32 = SlotMap<$bits, u32>;
                 type MapTo64 = SlotMap<$bits, u64>;
+                type Sorted = $bits;
+                fn grouped<I>(
+                    _: &Stream,
+                    values: View<'_, $bits>,
+                    group: impl FnOnce(View<'_, $bits>) -> Result<(I, Grouped<$bits>)>,
+                ) -> Result<(I, Grouped<$bits>)> {
+                    group(values)
+                }
                 #[inline(always)]
                 fn of_packed(bytes: u128) -> $bits {
                     bytes as $bits
@@ -139,6 +162,17 @@ impl Bits for u128 {
     type MapFrom<K: Bits> = Map128<u128>;
     type MapTo32 = Map128<u32>;
     type MapTo64 = Map128<u64>;
+    type Sorted = u32;
+    fn grouped<I>(
+        stream: &Stream,
+        values: View<'_, u128>,
+        group: impl FnOnce(View<'_, u32>) -> Result<(I, Grouped<u32>)>,
+    ) -> Result<(I, Grouped<u128>)> {
+        let rows = numbers_on(stream, 0, values.len())?;
+        let (index, Grouped { starts, values: rows }) = group(rows.view())?;
+        let values = Stored::Own(gathered(stream, rows.view(), values)?);
+        Ok((index, Grouped { starts, values }))
+    }
     #[inline(always)]
     fn of_packed(bytes: u128) -> u128 {
         bytes

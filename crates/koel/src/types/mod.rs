@@ -20,8 +20,8 @@
 //! Slots of tables hold up to 64 bits. If a key or a value has more, a [`Map`](crate::Map),
 //! [`Set`](crate::Set) or [`Index`](crate::Index) keeps all keys in rows, as
 //! [`keys128`](crate::keys128) describes, with keys of 128 bits; so do their builders, updaters and
-//! joiners, and a [`MultiMap`](crate::MultiMap) its keys. Values of multimaps, sorted counts, and
-//! what kernels take or graphs record, are what slots hold: [`SlotKey`] and [`SlotValue`].
+//! joiners, and a [`MultiMap`](crate::MultiMap) its keys. Sorted counts, reductions, and what
+//! kernels take or graphs record, are of what slots hold: [`SlotKey`] and [`SlotValue`].
 //!
 //! # Conversion
 //! A slice whose memory is its bits, such as one of `i64` or `[u32; 2]`, is used as it is. Other

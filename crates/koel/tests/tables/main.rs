@@ -1,6 +1,7 @@
 //! Tables and primitives against oracles, on every device. One program, so that generic code is
 //! compiled once.
 mod any;
+mod any_columns;
 mod any_tables;
 mod arranged;
 mod chosen_keys;

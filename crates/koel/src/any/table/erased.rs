@@ -17,7 +17,7 @@ use crate::strings::{
     Strings,
 };
 use crate::table::update::{Operations, Outcome};
-use crate::types::{KeyBits, ValueBits};
+use crate::types::KeyBits;
 use crate::verbs::row_keys::RowKeys;
 
 /// A table whose type only the running program knows: of unsigned numbers, or of strings. Keys and
@@ -103,7 +103,7 @@ impl<B: crate::types::Bits + Typed> Bits for B {}
 /// Finds the type of a table. The widths of its keys and values are `None` for strings; that of
 /// values is not used if there are none.
 ///
-/// Errors: a multimap with values of more than 64 bits, or of strings.
+/// Errors: a multimap of strings as values.
 pub(super) fn visit<F: Visit>(
     kind: Kind,
     (key, value): (Option<Width>, Option<Width>),
@@ -133,13 +133,17 @@ pub(super) fn visit<F: Visit>(
         (Kind::MultiMap, None) => match value {
             Width::U32 => to.visit::<StringMultiMap<u32>>(),
             Width::U64 => to.visit::<StringMultiMap<u64>>(),
-            Width::U128 => Err(wide_values("of 128 bits")),
+            Width::U128 => to.visit::<StringMultiMap<u128>>(),
         },
     }
 }
 fn visit_to_strings<F: Visit>(kind: Kind, key: Option<Width>, to: F) -> Result<F::Out> {
     match key {
-        _ if kind != Kind::Map => Err(wide_values("bytes")),
+        _ if kind != Kind::Map => Err(Error::Setting {
+            field: "type of the values",
+            found: "bytes".into(),
+            expected: "numbers in a multimap, such as those of rows in a column of strings".into(),
+        }),
         Some(Width::U32) => to.visit::<MapToStrings<u32>>(),
         Some(Width::U64) => to.visit::<MapToStrings<u64>>(),
         Some(Width::U128) => to.visit::<MapToStrings<u128>>(),
@@ -160,14 +164,7 @@ where
     match value {
         Width::U32 => to.visit::<MultiMap<K, u32>>(),
         Width::U64 => to.visit::<MultiMap<K, u64>>(),
-        Width::U128 => Err(wide_values("of 128 bits")),
-    }
-}
-fn wide_values(found: &str) -> Error {
-    Error::Setting {
-        field: "type of the values",
-        found: found.into(),
-        expected: "of up to 64 bits in a multimap".into(),
+        Width::U128 => to.visit::<MultiMap<K, u128>>(),
     }
 }
 
@@ -344,7 +341,7 @@ fn ids_of_values(starts: &[u32]) -> Result<Vec<u32>> {
     }
     Ok(ids)
 }
-impl<K: Bits, V: ValueBits + Typed> Built for MultiMap<K, V>
+impl<K: Bits, V: Bits> Built for MultiMap<K, V>
 where
     Index<K>: Reported,
 {
@@ -358,7 +355,7 @@ where
         MultiMap::build_with(device, options.of_multi_map(), keys.bits::<K>(), values)
     }
 }
-impl<K: Bits, V: ValueBits + Typed> Erased for MultiMap<K, V>
+impl<K: Bits, V: Bits> Erased for MultiMap<K, V>
 where
     Index<K>: Reported,
 {
@@ -497,7 +494,7 @@ impl Erased for StringIndex {
     }
 }
 
-impl<V: ValueBits + Typed> Built for StringMultiMap<V> {
+impl<V: Bits> Built for StringMultiMap<V> {
     fn build(
         device: &Device,
         options: TableOptions,
@@ -508,7 +505,7 @@ impl<V: ValueBits + Typed> Built for StringMultiMap<V> {
         StringMultiMap::build_with(device, options.of_multi_map(), &keys.slices()?, values)
     }
 }
-impl<V: ValueBits + Typed> Erased for StringMultiMap<V> {
+impl<V: Bits> Erased for StringMultiMap<V> {
     methods! { Kind::MultiMap }
     fn report(&self) -> Result<TableReport> {
         let of_keys = Reported::report(self.index())?;

@@ -1,13 +1,15 @@
 //! Tables of columns whose types are known at run time: see [`Table`].
 mod erased;
-mod meaning;
 mod options;
 
 use super::column::{Column, ColumnVec};
 use super::data_type::DataType;
+use super::keys::AsKeys;
+use super::layout::Layout;
+use super::numbers::{Form, of_values, unpacked, width};
 use crate::device::Device;
 use crate::error::{Error, Result, check_length};
-use crate::fallible::collect;
+use crate::fallible::{collect, repeat};
 use crate::file::Width;
 use crate::file::filed::{InFiles, in_files, map_as, read_as};
 use crate::file::format::{Header, Meaning};
@@ -16,9 +18,9 @@ use crate::file::writer::{Sink, Writer};
 use crate::groups::NO_ID;
 use crate::map::Operation;
 use crate::table::update::Outcome;
+use crate::verbs::NO_ROW;
 use crate::verbs::row_keys::RowKeys;
 use erased::{Built, Erased, Visit, visit};
-use meaning::{Form, meant, of_keys, of_values, packed, width};
 pub use options::{Kind, TableOptions, TableReport};
 use std::fmt;
 use std::fs::File;
@@ -33,8 +35,9 @@ use std::path::Path;
 ///
 /// let device = koel::Device::cpu()?;
 /// let (cities, degrees) = (["Ulm", "Bern", "Ulm"], [21.5f32, 19.0, 24.5]);
-/// let map = Table::build(&device, Kind::Map, &(&cities).into(), Some(&(&degrees).into()))?;
-/// assert_eq!((map.len()?, map.key_type()), (2, DataType::Bytes));
+/// let (keys, values) = (Column::from(&cities), Column::from(&degrees));
+/// let map = Table::build(&device, Kind::Map, &keys, Some(&values))?;
+/// assert_eq!((map.len()?, map.key_types()?), (2, vec![DataType::Bytes]));
 /// let found = map.get(&Column::from(&["Ulm", "Oslo"]))?;
 /// assert_eq!(found.to_options::<f32>()?, [Some(24.5), None]);
 ///
@@ -47,9 +50,9 @@ use std::path::Path;
 /// ```
 ///
 /// # Types
-/// Keys and values are of any [`DataType`]; values of a [multimap](Kind::MultiMap) have up to 64
-/// bits. Columns that are looked up have the type of the table's keys; anything else is an error.
-/// Keys of floats are equal as [elsewhere](crate::types). A map whose values are strings is a
+/// Keys and values are of any [`DataType`]; values of a [multimap](Kind::MultiMap) are numbers.
+/// Columns that are looked up have the types of the table's keys; anything else is an error. Keys
+/// of floats are equal as [elsewhere](crate::types). A map whose values are strings is a
 /// [`ToStrings`](crate::ToStrings): a batch of changes builds it anew.
 ///
 /// Inside is a table of the bits, such as [`Map<u32, u64>`](crate::Map), and what they mean: no
@@ -57,14 +60,34 @@ use std::path::Path;
 /// [Files](mod@crate::file) state what they mean, so that `Map<i16, f32>` and a `Table` read each
 /// other's; files of tuples, arrays, `char` and the like are for typed tables only.
 ///
+/// # Several columns
+/// The rows of several columns are [`Keys`](super::Keys):
+///
+/// ```
+/// use koel::any::{Column, Keys, Kind, Table};
+///
+/// let device = koel::Device::cpu()?;
+/// let (city, year) = (["Ulm", "Bern", "Ulm"], [2024i16, 2024, 2025]);
+/// let keys = Keys::new([Column::from(&city), Column::from(&year)])?;
+/// let map = Table::build(&device, Kind::Map, &keys, Some(&Column::from(&[21.5, 19.0, 24.5])))?;
+/// let asked = Keys::new([Column::from(&["Ulm", "Bern"]), Column::from(&[2025i16, 2025])])?;
+/// assert_eq!(map.get(&asked)?.to_options::<f64>()?, [Some(24.5), None]);
+/// assert_eq!(map.keys()?.len(), 2); // columns
+/// # Ok::<(), koel::Error>(())
+/// ```
+///
+/// Numbers of up to 128 bits together, with a bit more for each column that may be null, are one
+/// number: keys of a `Map<(i16, u32), f32>` and those of two such columns are the same, in files
+/// too. Other rows are strings of bytes.
+///
 /// # Nulls
-/// Tables hold no nulls: a build or a batch with one is an error that names its row. A null that is
-/// looked up is in no table, as with [`Nulls::Excluded`](super::Nulls::Excluded).
+/// A table has null as a key if it was built of [`Keys`](super::Keys) in which
+/// [null equals null](super::Nulls::Equal), and in columns that may be null. Elsewhere a null in a
+/// build or in a batch of changes is an error that names its row, and a null that is looked up is
+/// not in the table. Values are never null.
 pub struct Table {
     of: Box<dyn Erased>,
-    key: DataType,
-    /// `None` for a set and an index.
-    value: Option<DataType>,
+    types: Types,
 }
 impl Table {
     /// Builds a table of a [`Kind`], or with [`TableOptions`]. Copies and waits. A map and a
@@ -88,7 +111,7 @@ impl Table {
     pub fn build(
         device: &Device,
         options: impl Into<TableOptions>,
-        keys: &Column<'_>,
+        keys: &dyn AsKeys<'_>,
         values: Option<&Column<'_>>,
     ) -> Result<Table> {
         struct Building<'a>(&'a Device, TableOptions, RowKeys<'a>, Option<RowKeys<'a>>);
@@ -101,36 +124,32 @@ impl Table {
         }
         let options = options.into();
         options.check()?;
-        check_values(options.kind, keys, values)?;
-        let types = Types { key: keys.data_type(), value: values.map(Column::data_type) };
-        let widths = types.widths();
-        let form = types.form(options.kind);
-        let building = Building(
-            device,
-            options,
-            of_keys(device, keys, form)?,
-            values.map(|values| of_values(device, values)).transpose()?,
-        );
-        let built = visit(options.kind, widths, building).map_err(|e| match e {
+        let types = Types::of(options.kind, keys, values)?;
+        types.check_rows(options.kind, keys, values)?;
+        // No row has a null of which keys do not say so.
+        let (bits, _) = types.keys.row_keys(device, keys)?;
+        let values = values.map(|values| of_values(device, values)).transpose()?;
+        let building = Building(device, options, bits, values);
+        let built = visit(options.kind, types.widths(), building).map_err(|e| match e {
             // As other maps have it.
-            Error::DuplicateKey { key, first, second } if form == Form::Ordered => {
-                Error::DuplicateKey { key: packed(types.key, key), first, second }
+            Error::DuplicateKey { key, first, second } => {
+                Error::DuplicateKey { key: types.keys.packed(key), first, second }
             }
             e => e,
         })?;
-        Ok(types.of(built))
+        Ok(Table { of: built, types })
     }
     /// Returns what the table holds.
     pub fn kind(&self) -> Kind {
         self.of.kind()
     }
-    /// Returns the type of the keys.
-    pub fn key_type(&self) -> DataType {
-        self.key
+    /// Returns the type of each column of the keys. Errors: out of memory.
+    pub fn key_types(&self) -> Result<Vec<DataType>> {
+        Ok(collect(self.types.keys.fields().iter().map(|field| field.data_type))?)
     }
     /// Returns the type of the values; `None` for a set and an index.
     pub fn value_type(&self) -> Option<DataType> {
-        self.value
+        self.types.value
     }
     /// Returns the device that holds the table.
     pub fn device(&self) -> &Device {
@@ -157,33 +176,35 @@ impl Table {
     ///
     /// Errors: out of memory; for an opened table, faults of its file.
     pub fn to_device(&self, device: &Device) -> Result<Table> {
-        Ok(self.types().of(self.of.to_device(device)?))
+        Ok(Table { of: self.of.to_device(device)?, types: self.types.copied()? })
     }
 
-    /// Returns whether the table has each key; `false` for null. Waits.
+    /// Returns whether the table has each key. Waits.
     ///
-    /// Errors: keys of another type, more than 31-bit indices can address, out of memory.
-    pub fn contains(&self, keys: &Column<'_>) -> Result<Vec<bool>> {
-        let mut found = self.of.contains(&self.bits_of(keys)?)?;
-        set_at_nulls(keys, &mut found, false);
-        Ok(found)
+    /// Errors: keys of other types, more than 31-bit indices can address, out of memory.
+    pub fn contains(&self, keys: &dyn AsKeys<'_>) -> Result<Vec<bool>> {
+        let (bits, rows) = self.asked(keys)?;
+        spread(self.of.contains(&bits)?, rows.as_deref(), keys, false)
     }
     /// Returns the value of each key in a map, or null. Waits.
     ///
     /// Errors: a table of another kind; as [`contains`](Self::contains).
-    pub fn get(&self, keys: &Column<'_>) -> Result<ColumnVec> {
-        let found = self.of.get(&self.bits_of(keys)?)?;
-        self.of_values(found.with_nulls_of(keys))
+    pub fn get(&self, keys: &dyn AsKeys<'_>) -> Result<ColumnVec> {
+        let (bits, rows) = self.asked(keys)?;
+        let found = self.of_values(self.of.get(&bits)?)?;
+        let Some(rows) = rows else { return Ok(found) };
+        let numbers = collect(0..rows.len() as u32)?;
+        let places = spread(numbers, Some(&rows), keys, NO_ROW)?;
+        found.as_column().take(self.device(), &places)
     }
     /// Returns the id of each key in an index, or [`NO_ID`]. Waits.
     ///
     /// Errors: as [`get`](Self::get).
-    pub fn ids(&self, keys: &Column<'_>) -> Result<Vec<u32>> {
-        let mut ids = self.of.ids(&self.bits_of(keys)?)?;
-        set_at_nulls(keys, &mut ids, NO_ID);
-        Ok(ids)
+    pub fn ids(&self, keys: &dyn AsKeys<'_>) -> Result<Vec<u32>> {
+        let (bits, rows) = self.asked(keys)?;
+        spread(self.of.ids(&bits)?, rows.as_deref(), keys, NO_ID)
     }
-    /// Returns the key of each id of an index, or null. Waits.
+    /// Returns the key of each id of an index, column by column, or null. Waits.
     ///
     /// ```
     /// use koel::any::{Column, Kind, Table};
@@ -192,22 +213,21 @@ impl Table {
     /// let index = Table::build(&device, Kind::Index, &Column::from(&["Ulm", "Bern"]), None)?;
     /// let ids = index.ids(&Column::from(&["Bern", "Oslo"]))?;
     /// assert_eq!(ids, [1, koel::NO_ID]);
-    /// let keys = index.keys_of(&ids)?;
+    /// let keys = &index.keys_of(&ids)?[0];
     /// assert_eq!((keys.bytes()?.get(0), keys.as_column().is_null(1)), (Some(&b"Bern"[..]), true));
     /// # Ok::<(), koel::Error>(())
     /// ```
     ///
     /// Errors: a table of another kind, more ids than 31-bit indices can address, out of memory.
-    pub fn keys_of(&self, ids: &[u32]) -> Result<ColumnVec> {
-        self.of_keys(self.of.keys_of(ids)?)
+    pub fn keys_of(&self, ids: &[u32]) -> Result<Vec<ColumnVec>> {
+        self.types.keys.columns(self.device(), self.of.keys_of(ids)?)
     }
     /// Returns the number of values of each key in a multimap. Waits.
     ///
     /// Errors: as [`get`](Self::get).
-    pub fn counts(&self, keys: &Column<'_>) -> Result<Vec<u32>> {
-        let mut counts = self.of.counts(&self.bits_of(keys)?)?;
-        set_at_nulls(keys, &mut counts, 0);
-        Ok(counts)
+    pub fn counts(&self, keys: &dyn AsKeys<'_>) -> Result<Vec<u32>> {
+        let (bits, rows) = self.asked(keys)?;
+        spread(self.of.counts(&bits)?, rows.as_deref(), keys, 0)
     }
     /// Returns all values of keys in a multimap, in their order. Waits.
     ///
@@ -224,38 +244,38 @@ impl Table {
     /// ```
     ///
     /// Errors: as [`get`](Self::get); out of memory for the values.
-    pub fn retrieve(&self, keys: &Column<'_>) -> Result<Retrieved> {
-        if keys.nulls() == 0 {
-            let (offsets, values) = self.of.retrieve(&self.bits_of(keys)?)?;
-            return Ok(Retrieved { offsets, values: self.of_values(values)? });
+    pub fn retrieve(&self, keys: &dyn AsKeys<'_>) -> Result<Retrieved> {
+        let (bits, rows) = self.asked(keys)?;
+        let (mut offsets, values) = self.of.retrieve(&bits)?;
+        if let Some(rows) = rows {
+            // A row that is not asked ends where the one before it does.
+            let (mut ends, mut end) = (rows.iter().zip(&offsets[1..]).peekable(), 0);
+            let end_of = |row: usize| {
+                while let Some((_, &of_row)) = ends.next_if(|(asked, _)| **asked as usize <= row) {
+                    end = of_row;
+                }
+                end
+            };
+            let ends = collect((0..rows_of(keys)).map(end_of))?;
+            offsets = collect([0].into_iter().chain(ends))?;
         }
-        let rows = (0..keys.len()).filter(|&row| !keys.is_null(row));
-        let known = keys.take(self.device(), &collect(rows.map(|row| row as u32))?)?;
-        let found = self.retrieve(&Column { validity: None, ..known.as_column() })?;
-        let (mut ends, mut end) = (found.offsets.iter().skip(1), 0);
-        let mut next = |row| {
-            if !keys.is_null(row) {
-                end = ends.next().copied().unwrap_or(end);
-            }
-            end
-        };
-        let offsets = collect([0].into_iter().chain((0..keys.len()).map(&mut next)))?;
-        Ok(Retrieved { offsets, ..found })
+        Ok(Retrieved { offsets, values: self.of_values(values)? })
     }
 
-    /// Returns the distinct keys: of an index in the order of their ids, else in any order. Waits.
+    /// Returns the distinct keys, column by column: of an index in the order of their ids, else in
+    /// any order. Waits.
     ///
     /// Errors: out of memory; for an [opened](Self::open) table, faults of its file.
-    pub fn keys(&self) -> Result<ColumnVec> {
-        self.of_keys(self.of.keys()?)
+    pub fn keys(&self) -> Result<Vec<ColumnVec>> {
+        self.types.keys.columns(self.device(), self.of.keys()?)
     }
-    /// Returns all pairs of a map or a multimap, as a column of keys and one of values: those of a
+    /// Returns all pairs of a map or a multimap, as columns of keys and one of values: those of a
     /// multimap by key, else in any order. Waits.
     ///
     /// Errors: a table of another kind; as [`keys`](Self::keys).
-    pub fn pairs(&self) -> Result<(ColumnVec, ColumnVec)> {
+    pub fn pairs(&self) -> Result<(Vec<ColumnVec>, ColumnVec)> {
         let (keys, values) = self.of.pairs()?;
-        Ok((self.of_keys(keys)?, self.of_values(values)?))
+        Ok((self.types.keys.columns(self.device(), keys)?, self.of_values(values)?))
     }
 
     /// Inserts the keys that a map or a set does not have; a map takes values, too. `outcomes[i]`
@@ -275,7 +295,7 @@ impl Table {
     /// lengths; as [`Map::insert`](crate::Map::insert).
     pub fn insert(
         &mut self,
-        keys: &Column<'_>,
+        keys: &dyn AsKeys<'_>,
         values: Option<&Column<'_>>,
     ) -> Result<Vec<Outcome>> {
         self.update(Operation::Insert, keys, values)
@@ -286,7 +306,7 @@ impl Table {
     /// Errors: as [`insert`](Self::insert), and a set.
     pub fn insert_or_assign(
         &mut self,
-        keys: &Column<'_>,
+        keys: &dyn AsKeys<'_>,
         values: &Column<'_>,
     ) -> Result<Vec<Outcome>> {
         self.update(Operation::InsertOrAssign, keys, Some(values))
@@ -295,48 +315,44 @@ impl Table {
     /// [`Missing`](Outcome::Missing). Waits.
     ///
     /// Errors: as [`insert`](Self::insert).
-    pub fn erase(&mut self, keys: &Column<'_>) -> Result<Vec<Outcome>> {
+    pub fn erase(&mut self, keys: &dyn AsKeys<'_>) -> Result<Vec<Outcome>> {
         self.update(Operation::Erase, keys, None)
     }
     fn update(
         &mut self,
         operation: Operation,
-        keys: &Column<'_>,
+        keys: &dyn AsKeys<'_>,
         values: Option<&Column<'_>>,
     ) -> Result<Vec<Outcome>> {
-        let bits = self.bits_of(keys)?;
-        match operation {
-            Operation::Erase => check_nulls("keys", keys)?,
-            _ => check_values(self.kind(), keys, values)?,
-        }
-        if let (Some(values), Some(expected)) = (values, self.value) {
+        self.types.keys.check(keys, "the table")?;
+        if let (Some(values), Some(expected)) = (values, self.types.value) {
             check_type("type of the values", values, expected)?;
         }
+        match operation {
+            Operation::Erase => self.types.check_nulls(keys)?,
+            _ => self.types.check_rows(self.kind(), keys, values)?,
+        }
         let device = self.device().clone();
+        let (bits, _) = self.types.keys.row_keys(&device, keys)?;
         let values = values.map(|values| of_values(&device, values)).transpose()?;
         self.of.update(operation, &bits, values.as_ref())
     }
 
-    fn types(&self) -> Types {
-        Types { key: self.key, value: self.value }
-    }
-    /// Returns keys as the table has them. Errors: another type.
-    fn bits_of<'a>(&self, keys: &Column<'a>) -> Result<RowKeys<'a>> {
-        check_type("type of the keys", keys, self.key)?;
-        of_keys(self.device(), keys, self.types().form(self.kind()))
-    }
-    fn of_keys(&self, bits: ColumnVec) -> Result<ColumnVec> {
-        meant(self.device(), bits, self.key, self.types().form(self.kind()))
+    /// Returns the keys that are looked up as the table has them, and their rows if others are in
+    /// no table. Errors: other types.
+    fn asked<'a>(&self, keys: &dyn AsKeys<'a>) -> Result<(RowKeys<'a>, Option<Vec<u32>>)> {
+        self.types.keys.check(keys, "the table")?;
+        self.types.keys.row_keys(self.device(), keys)
     }
     fn of_values(&self, bits: ColumnVec) -> Result<ColumnVec> {
         // Only tables with values return some.
-        meant(self.device(), bits, self.value.unwrap_or(DataType::U32), Form::Packed)
+        unpacked(self.device(), bits, self.types.value.unwrap_or(DataType::U32), Form::Packed)
     }
 }
 impl fmt::Debug for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (kind, key, device) = (self.kind(), self.key, self.device().name());
-        match self.value {
+        let (kind, key, device) = (self.kind(), &self.types.keys, self.device().name());
+        match self.types.value {
             Some(value) => write!(f, "Table[{kind} of {key} -> {value}] on {device}"),
             None => write!(f, "Table[{kind} of {key}] on {device}"),
         }
@@ -359,50 +375,85 @@ impl Retrieved {
 }
 
 /// Types of keys and values.
-#[derive(Clone, Copy)]
 struct Types {
-    key: DataType,
+    keys: Layout,
+    /// `None` for a set and an index.
     value: Option<DataType>,
 }
 impl Types {
-    fn of(self, table: Box<dyn Erased>) -> Table {
-        Table { of: table, key: self.key, value: self.value }
+    fn of(kind: Kind, keys: &dyn AsKeys<'_>, values: Option<&Column<'_>>) -> Result<Types> {
+        let value = values.map(Column::data_type);
+        Ok(Types { keys: Layout::of(keys, Types::form(kind, value))?, value })
+    }
+    fn copied(&self) -> Result<Types> {
+        Ok(Types { keys: self.keys.copied()?, value: self.value })
     }
     /// Returns the widths of the bits; `None` for strings.
-    fn widths(self) -> (Option<Width>, Option<Width>) {
-        (width(self.key), self.value.map_or(Some(Width::U32), width))
+    fn widths(&self) -> (Option<Width>, Option<Width>) {
+        (self.keys.width(), self.value.map_or(Some(Width::U32), width))
     }
     /// Returns how keys become bits: those that an index numbers are ordered.
-    fn form(self, kind: Kind) -> Form {
+    fn form(kind: Kind, value: Option<DataType>) -> Form {
         match kind {
             Kind::Index | Kind::MultiMap => Form::Ordered,
-            Kind::Map if self.value == Some(DataType::Bytes) => Form::Ordered,
+            Kind::Map if value == Some(DataType::Bytes) => Form::Ordered,
             Kind::Map | Kind::Set => Form::Packed,
         }
     }
-    fn meaning(self, kind: Kind) -> Meaning {
+    /// Errors: a longer description than files hold.
+    fn meaning(&self, kind: Kind) -> Result<Meaning> {
         let of_ids = (kind == Kind::Index).then_some(DataType::U32);
-        Meaning::described(self.key.name(), self.value.or(of_ids).map(DataType::name))
+        Meaning::described(&self.keys.to_string(), self.value.or(of_ids).map(DataType::name))
     }
     /// Returns the types that a file states. Errors: others than those of columns.
     fn of_file<R: Read + Seek>(reader: &Reader<R>) -> Result<(Kind, Types)> {
         let &Header { kind, meaning, .. } = reader.header();
         let kind = Kind::from(kind);
-        let named = |name: &str| {
-            let found = DataType::ALL.iter().find(|data_type| data_type.name() == name);
-            found.copied().ok_or_else(|| {
-                let names = DataType::ALL.iter().map(|data_type| data_type.name());
-                let expected =
-                    names.fold(String::from("types of columns:"), |names, name| names + " " + name);
-                reader.wrong_types(expected)
-            })
+        let wrong = || {
+            let names = DataType::ALL.iter().map(|data_type| data_type.name());
+            let expected =
+                names.fold(String::from("types of columns:"), |names, name| names + " " + name);
+            reader.wrong_types(expected)
         };
-        let value = meaning.value().filter(|_| kind.has_values());
-        let types = Types { key: named(meaning.key())?, value: value.map(named).transpose()? };
-        match types.meaning(kind) {
+        let value = match meaning.value().filter(|_| kind.has_values()) {
+            Some(name) => Some(DataType::named(name).ok_or_else(wrong)?),
+            None => None,
+        };
+        let keys = Layout::described(meaning.key(), Types::form(kind, value))?;
+        let types = Types { keys: keys.ok_or_else(wrong)?, value };
+        match types.meaning(kind)? {
             of_types if of_types == meaning => Ok((kind, types)),
             of_types => Err(reader.wrong_types(of_types.to_string())),
         }
+    }
+    /// Checks that there are values if a kind has them, as many as keys, and no nulls that the
+    /// table does not hold.
+    fn check_rows(
+        &self,
+        kind: Kind,
+        keys: &dyn AsKeys<'_>,
+        values: Option<&Column<'_>>,
+    ) -> Result<()> {
+        match (kind.has_values(), values) {
+            (true, Some(values)) => {
+                check_length("values", values.len(), "keys", rows_of(keys))?;
+                let null = (0..values.len()).find(|&row| values.is_null(row));
+                check_null("values", null)?;
+            }
+            (false, None) => (),
+            (has_values, _) => {
+                let expected = if has_values { "one for each key in" } else { "none in" };
+                return Err(Error::Setting {
+                    field: "values",
+                    found: values.map_or("none".into(), |values| format!("{values:?}")),
+                    expected: format!("{expected} {kind}"),
+                });
+            }
+        }
+        self.check_nulls(keys)
+    }
+    fn check_nulls(&self, keys: &dyn AsKeys<'_>) -> Result<()> {
+        check_null("keys", self.keys.first_null(keys))
     }
 }
 
@@ -423,7 +474,7 @@ in_files! {
 impl InFiles for Table {
     fn write_all(&self, mut to: &mut (impl Write + Seek), path: &Path) -> Result<()> {
         let mut to: &mut dyn Sink = &mut to;
-        self.of.write_to(Writer::new(&mut to, path, self.types().meaning(self.kind())))
+        self.of.write_to(Writer::new(&mut to, path, self.types.meaning(self.kind())?))
     }
     fn read_all<R: Read + Seek>(device: &Device, mut reader: Reader<R>) -> Result<Table> {
         struct Reading<'a>(&'a Device, Reader<&'a mut dyn Source>);
@@ -436,7 +487,7 @@ impl InFiles for Table {
         }
         let (kind, types) = Types::of_file(&reader)?;
         let reading = Reading(device, reader.by_ref());
-        Ok(types.of(visit(kind, types.widths(), reading)?))
+        Ok(Table { of: visit(kind, types.widths(), reading)?, types })
     }
     unsafe fn map(device: &Device, reader: Reader<File>) -> Result<Table> {
         struct Opening<'a>(&'a Device, Reader<File>);
@@ -449,19 +500,28 @@ impl InFiles for Table {
             }
         }
         let (kind, types) = Types::of_file(&reader)?;
-        Ok(types.of(visit(kind, types.widths(), Opening(device, reader))?))
+        Ok(Table { of: visit(kind, types.widths(), Opening(device, reader))?, types })
     }
     fn mapping(&self) -> Option<&Mapping> {
         self.of.mapping()
     }
 }
 
-/// Sets the answers to nulls.
-fn set_at_nulls<T: Copy>(keys: &Column<'_>, answers: &mut [T], missing: T) {
-    if keys.is_nullable() {
-        let answers = answers.iter_mut().enumerate();
-        answers.filter(|(row, _)| keys.is_null(*row)).for_each(|(_, answer)| *answer = missing);
-    }
+/// Returns the number of rows.
+fn rows_of(keys: &dyn AsKeys<'_>) -> usize {
+    keys.columns().first().map_or(0, Column::len)
+}
+/// Returns the answers to some rows of keys in the places of these rows. Errors: out of memory.
+fn spread<T: Copy>(
+    answers: Vec<T>,
+    rows: Option<&[u32]>,
+    keys: &dyn AsKeys<'_>,
+    missing: T,
+) -> Result<Vec<T>> {
+    let Some(rows) = rows else { return Ok(answers) };
+    let mut all = repeat(missing, rows_of(keys))?;
+    rows.iter().zip(answers).for_each(|(&row, answer)| all[row as usize] = answer);
+    Ok(all)
 }
 fn check_type(field: &'static str, found: &Column<'_>, expected: DataType) -> Result<()> {
     if found.data_type() == expected {
@@ -470,33 +530,13 @@ fn check_type(field: &'static str, found: &Column<'_>, expected: DataType) -> Re
     let (found, expected) = (found.data_type().to_string(), format!("{expected}, as in the table"));
     Err(Error::Setting { field, found, expected })
 }
-/// Checks that there are values if a kind has them, as many as keys, and no nulls.
-fn check_values(kind: Kind, keys: &Column<'_>, values: Option<&Column<'_>>) -> Result<()> {
-    match (kind.has_values(), values) {
-        (true, Some(values)) => {
-            check_length("values", values.len(), "keys", keys.len())?;
-            check_nulls("values", values)?;
-        }
-        (false, None) => (),
-        (has_values, _) => {
-            let expected = if has_values { "one for each key in" } else { "none in" };
-            return Err(Error::Setting {
-                field: "values",
-                found: values.map_or("none".into(), |values| format!("{values:?}")),
-                expected: format!("{expected} {kind}"),
-            });
-        }
-    }
-    check_nulls("keys", keys)
-}
-fn check_nulls(field: &'static str, column: &Column<'_>) -> Result<()> {
-    let mut rows = 0..column.len();
-    match rows.find(|&row| column.is_nullable() && column.is_null(row)) {
+fn check_null(field: &'static str, row: Option<usize>) -> Result<()> {
+    match row {
         None => Ok(()),
         Some(row) => Err(Error::Setting {
             field,
             found: format!("null in row {row}"),
-            expected: "a value in each row: tables hold no nulls".into(),
+            expected: "a value in each row: the table holds no nulls".into(),
         }),
     }
 }

@@ -77,7 +77,7 @@ fn random<K: Member>(seed: u64, n: usize) -> Vec<K> {
 }
 
 fn every_size<K: Tested>() {
-    for n in [0, 1, 2, 7, 8, 9, 15, 16, 17, 31, 33, 511, 512, 513, 3000, 40_000, 200_000] {
+    for n in [0, 1, 2, 7, 8, 9, 15, 16, 17, 31, 33, 511, 512, 513, 3000, 30_000, 100_000] {
         let n = scaled(n).max(n.min(40));
         for load in [0.5, 0.8, 0.95] {
             let shape = shape::<K>(n, load, if n % 2 == 0 { 300.0 } else { 3600.0 });
@@ -86,7 +86,7 @@ fn every_size<K: Tested>() {
     }
 }
 fn keys_of_every_kind<K: Tested>() {
-    let n = scaled(30_000);
+    let n = scaled(15_000);
     let bits = 8 * size_of::<K>() as u32;
     let columns: [&dyn Fn(u64) -> u64; 6] =
         [&|i| i, &|i| i << 10, &|i| i << (bits - 18), &|i| i * 3 % 1000, &|i| i / 50, &|i| {

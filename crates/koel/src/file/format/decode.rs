@@ -1,7 +1,7 @@
 //! Decoding of a header, with checks of every field.
 use super::{
     Extent, HEADER_BYTES, Header, MAGIC, MAX_BUCKETS, MAX_PAIRS, MAX_STASHED, MEANING_BYTES,
-    MOST_STRING_BYTES, Meaning, STRINGS, Types, at,
+    MOST_STRING_BYTES, Meaning, STRINGS, Types, at, is_of_strings,
 };
 use crate::file::FileErrorKind;
 use crate::file::kind::{MAX_SECTIONS, Section, TableKind, VERSION, Width};
@@ -18,9 +18,6 @@ impl Header {
         let version =
             one_of(word(start, at::VERSION), at::VERSION, "version", &[1, VERSION.into()])?;
         let (kind, types) = read_types(start)?;
-        if !kind.is_of_version_1() {
-            one_of(version, at::VERSION, "version", &[VERSION.into()])?;
-        }
         let has_held = one_of(word(start, at::HELD), at::HELD, "held", &[0, 1])? == 1;
         // Starts with the fields known so far; the others are filled in below.
         let mut header = Header {
@@ -38,6 +35,9 @@ impl Header {
             fingerprints: if kind.has_rows() { long(start, at::FINGERPRINTS) } else { 0 },
             checksums: [0; MAX_SECTIONS],
         };
+        if !kind.is_of_version_1() || header.has_lists_of_wide_values() {
+            one_of(version, at::VERSION, "version", &[VERSION.into()])?;
+        }
         let strings = [
             (kind.has_strings(), Some(header.meaning.key()), at::MEANING, "type of the keys"),
             (
@@ -47,7 +47,8 @@ impl Header {
                 "type of the values",
             ),
         ];
-        let wrong = strings.into_iter().find(|(are, name, ..)| *are && *name != Some(STRINGS));
+        let wrong =
+            strings.into_iter().find(|(are, name, ..)| *are && !name.is_some_and(is_of_strings));
         if let Some((.., byte, field)) = wrong {
             let (found, expected) = (long(start, byte), format!("those of {STRINGS:?}"));
             return Err(FileErrorKind::Field { byte: byte as u64, field, found, expected });

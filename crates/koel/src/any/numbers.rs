@@ -1,34 +1,50 @@
-//! Columns as the bits that tables store, and back. Types are matched once per column.
-use crate::any::column::{Column, ColumnVec, made};
-use crate::any::data_type::{DataType, DataVec, Typed, Values, with_data, with_type};
+//! Numbers as the bits that tables store, and back. Types are matched once per column.
+use super::column::{Column, ColumnVec, made};
+use super::data_type::{DataType, DataVec, Typed, Values, with_data, with_type};
 use crate::device::Device;
 use crate::error::Result;
 use crate::file::Width;
 use crate::types::{BitsOf, Key, Value, key_bits, ordered_bits, value_bits};
 use crate::verbs::row_keys::RowKeys;
 
-/// How keys become bits.
+/// How numbers become bits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
-    /// Packed, in canonical form.
+    /// Packed, in canonical form. Of several columns, the first has the lowest bits.
     Packed,
-    /// As [numbers that compare](Key::ordered) as the keys do.
+    /// As [numbers that compare](Key::ordered) as the keys do. Of several columns, the first has
+    /// the highest bits.
     Ordered,
 }
-
-/// Returns keys as bits of their own width, or as bytes. Errors: too many, out of memory.
-pub(super) fn of_keys<'a>(device: &Device, keys: &Column<'a>, form: Form) -> Result<RowKeys<'a>> {
-    fn of<'a, K: Key>(device: &Device, keys: &'a [K], form: Form) -> Result<RowKeys<'a>> {
-        Ok(RowKeys::of_bits(match form {
-            Form::Packed => key_bits::<K, BitsOf<K>>(device, keys)?,
-            Form::Ordered => ordered_bits(device, keys)?,
-        }))
+impl Form {
+    /// Returns a key as a number.
+    #[inline(always)]
+    pub(super) fn number<K: Key>(self, key: K) -> u128 {
+        match self {
+            Form::Packed => key.canonical().pack(),
+            Form::Ordered => key.ordered(),
+        }
     }
-    with_data!(
-        keys.data,
-        keys => of(device, keys, form),
-        bytes => Ok(RowKeys::Bytes(bytes.0))
-    )
+    /// Returns the key of such a number. Ignores higher bits.
+    #[inline(always)]
+    pub(super) fn key<K: Key>(self, number: u128) -> K {
+        match self {
+            Form::Packed => K::unpack(number),
+            Form::Ordered => K::of_ordered(number),
+        }
+    }
+}
+
+/// Returns keys as bits of their own width. Errors: too many, out of memory.
+pub(super) fn of_keys<'a, K: Key>(
+    device: &Device,
+    keys: &'a [K],
+    form: Form,
+) -> Result<RowKeys<'a>> {
+    Ok(RowKeys::of_bits(match form {
+        Form::Packed => key_bits::<K, BitsOf<K>>(device, keys)?,
+        Form::Ordered => ordered_bits(device, keys)?,
+    }))
 }
 /// Returns values as bits of their own width, or as bytes. Errors: as [`of_keys`].
 pub(super) fn of_values<'a>(device: &Device, values: &Column<'a>) -> Result<RowKeys<'a>> {
@@ -38,7 +54,7 @@ pub(super) fn of_values<'a>(device: &Device, values: &Column<'a>) -> Result<RowK
         bytes => Ok(RowKeys::Bytes(bytes.0))
     )
 }
-/// Returns the width of the bits of a type; `None` for strings.
+/// Returns the width of the bits of values of a type; `None` for strings.
 pub(super) fn width(of: DataType) -> Option<Width> {
     fn width<V: Value>() -> Width {
         Width::of::<BitsOf<V>>()
@@ -51,7 +67,7 @@ pub(super) fn packed(of: DataType, ordered: u128) -> u128 {
 }
 
 /// Returns a column of bits as what they mean; nulls are 0. Errors: out of memory.
-pub(super) fn meant(
+pub(super) fn unpacked(
     device: &Device,
     bits: ColumnVec,
     to: DataType,
@@ -61,12 +77,12 @@ pub(super) fn meant(
     let is_valid = valid.as_deref();
     let data = with_type!(
         to,
-        T => unpacked::<T>(device, data, is_valid, form)?,
+        T => values::<T>(device, data, is_valid, form)?,
         bytes => data
     );
     Ok(ColumnVec::new(data, valid))
 }
-fn unpacked<T: Typed>(
+fn values<T: Typed>(
     device: &Device,
     bits: DataVec,
     is_valid: Option<&[bool]>,
@@ -85,8 +101,7 @@ where
     }
     let value = |i: usize| match form {
         _ if is_valid.is_some_and(|is_valid| !is_valid[i]) => T::default(),
-        Form::Packed => T::unpack(bits[i].into()),
-        Form::Ordered => T::of_ordered(bits[i].into()),
+        form => form.key(bits[i].into()),
     };
     Ok(T::wrap_vec(made(device, bits.len(), value)?).0)
 }
