@@ -27,7 +27,7 @@ const PROFILE: [&str; 7] = [
 const RESIDENT_THREADS: [(&str, u32); 2] = [("sm_75", 1024), ("sm_90", 2048)];
 
 /// The published crates of kernels: that of the tables, those of the applications, and that of the
-/// papers' tables.
+/// papers' line.
 pub(crate) const CRATES: [&str; 4] =
     ["koel-kernels", "koel-spatial-kernels", "koel-vision-kernels", "koel-classic-kernels"];
 

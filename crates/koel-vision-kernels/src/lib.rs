@@ -7,8 +7,7 @@
 //! In the order of the data flow: [`edges`] finds edge points in an image, [`spread`] chooses an
 //! evenly spread subset, [`maps`] scores every pixel of a scene by its edges, [`vote`] makes
 //! hypotheses from pairs, [`refine`] improves them, [`perspective`] makes homographies of them, and
-//! [`compare`] compares luminance. [`corners`] are another kind of feature, and [`paper`] is the
-//! published method.
+//! [`compare`] compares luminance. [`corners`] are another kind of feature.
 //!
 //! Angles are [`u32`] fractions of a turn (2^32 per turn, counter-clockwise with x right, y down),
 //! so that differences wrap naturally. Arrays of floats are passed as bits. Everything is basic
@@ -26,7 +25,6 @@ pub mod entries;
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod images;
 pub mod maps;
-pub mod paper;
 pub mod perspective;
 pub mod refine;
 pub mod spread;

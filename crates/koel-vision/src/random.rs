@@ -11,7 +11,7 @@ impl Random {
         Random(seed)
     }
     /// Returns 64 random bits.
-    pub fn bits(&mut self) -> u64 {
+    pub(crate) fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         mix64(self.0)
     }
@@ -29,7 +29,7 @@ impl Random {
     }
     /// Returns a nearly normal number with mean 0 and standard deviation 1: a sum of twelve uniform
     /// ones.
-    pub fn normal(&mut self) -> f32 {
+    pub(crate) fn normal(&mut self) -> f32 {
         (0..12).map(|_| self.unit()).sum::<f32>() - 6.0
     }
     /// Shuffles the items.

@@ -2,4 +2,6 @@
 koel_simt::images! {
     /// Published tables.
     CLASSIC "classic";
+    /// The published matcher of images.
+    MATCHER "matcher";
 }

@@ -1,8 +1,8 @@
-//! Device code of koel-classic: one source for PTX and for the host.
+//! Device code of koel-classic and koel-vision-classic: one source for PTX and for the host.
 //!
-//! Kernels of the published tables, one file per table, and of the baseline, a sorted array. Every
-//! kernel here becomes an entry of one of the [`images`] (`cargo xtask ptx`), and also runs on the
-//! host.
+//! Kernels of the published tables, one file per table, of the baseline, a sorted array, and of the
+//! published [`matcher`] of images. Every kernel here becomes an entry of one of the [`images`]
+//! (`cargo xtask ptx`), and also runs on the host.
 #![cfg_attr(target_arch = "nvptx64", no_std)]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
 #![allow(clippy::too_many_arguments, reason = "a kernel takes what it needs one by one")]
@@ -16,6 +16,7 @@ pub mod fks;
 pub mod function_id;
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod images;
+pub mod matcher;
 pub mod multi_value;
 pub mod perfect_spatial;
 pub mod probing;
@@ -174,4 +175,10 @@ impl ListQueries {
         self.starts.store_stream(i, start);
         self.counts.store_stream(i, count);
     }
+}
+
+/// Returns the number, but at least 1, so that the compiler knows that a divisor is not 0.
+#[inline(always)]
+fn at_least_one(n: u32) -> u32 {
+    if n == 0 { 1 } else { n }
 }

@@ -1,4 +1,5 @@
 //! Keys that are equal modulo a prime: linear functions modulo it send them all to the same slots.
+use super::at_least_one;
 use koel_simt::{Buf, In, Thread, kernel};
 
 /// Writes the remainder of each key. `prime` is at least 1.
@@ -6,7 +7,7 @@ use koel_simt::{Buf, In, Thread, kernel};
 pub fn residues(t: Thread, n: u32, prime: u32, keys: In<u32>, out: Buf<u32>) {
     let i = t.global_id();
     if i < n {
-        out.store(i, keys.get_stream(i) % if prime == 0 { 1 } else { prime });
+        out.store(i, keys.get_stream(i) % at_least_one(prime));
     }
 }
 

@@ -10,7 +10,7 @@
 //! A slot holds, from its low bits on, the step, the index of the pair, and what the region does
 //! not tell of the key. A bijection mixes the key; its high bits choose the region, and its low
 //! bits are stored: they and the index fill the remaining 48 bits. Values are stored separately.
-use super::{CuckooMut, EMPTY, Queries};
+use super::{CuckooMut, EMPTY, Queries, at_least_one};
 use koel_kernels::hash::Functions;
 use koel_kernels::hash::mix::mix;
 use koel_simt::{In, Thread, kernel};
@@ -71,10 +71,9 @@ impl Regions {
     /// key's first slot after its last.
     #[inline(always)]
     pub fn next(self, at: u32, step: u32) -> u32 {
-        // At least 1, which the compiler does not know.
-        let sub_slots = if self.sub_slots == 0 { 1 } else { self.sub_slots };
+        let sub_slots = at_least_one(self.sub_slots);
         let (row, place) = (at / sub_slots, at % sub_slots);
-        let sub_tables = if self.sub_tables == 0 { 1 } else { self.sub_tables };
+        let sub_tables = at_least_one(self.sub_tables);
         if row % sub_tables + 1 < sub_tables {
             return (row + 1) * sub_slots + self.stepped(place, step);
         }

@@ -2,9 +2,9 @@
 use crate::basis::{Point, PointBasis};
 use crate::options::{PaperOptions, Partition};
 use koel::{Buffer, Device, Stream};
+use koel_classic_kernels::matcher::{self as kernel, CellsIn};
 use koel_vision::Freedom;
 use koel_vision::synthetic::Random;
-use koel_vision_kernels::paper::{self as kernel, CellsIn};
 
 /// Unit of the width of cells for rigid maps, in pixels.
 const RIGID_UNIT: f32 = 60.0;

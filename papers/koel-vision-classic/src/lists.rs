@@ -7,10 +7,10 @@ use crate::searched::Searched;
 use koel::primitives::{compact_pairs, sort_pairs};
 use koel::{Buffer, Device, Error, Map, Stream, View};
 use koel_classic::{ListKind, ListTable, Options, SingleLevelMulti, SortedMulti, TwoLevelMulti};
-use koel_vision::{Affine, Freedom};
-use koel_vision_kernels::paper::{
-    BASIS_WORDS, BasesIn, EntriesOut, vision_paper_cells, vision_paper_entries,
+use koel_classic_kernels::matcher::{
+    BASIS_WORDS, BasesIn, EntriesOut, matcher_cells, matcher_entries,
 };
+use koel_vision::{Affine, Freedom};
 
 /// Returns the number of blocks of 256 threads for `n` threads.
 pub(crate) fn grid(n: u32) -> u32 {
@@ -81,7 +81,7 @@ impl DeviceBases {
         // points; a weight and `fan` keys for each basis and point; `cells` has as many words as it
         // says.
         unsafe {
-            vision_paper_cells::launch(
+            matcher_cells::launch(
                 stream,
                 grid(n as u32),
                 bases,
@@ -180,7 +180,7 @@ impl Lists {
         };
         // SAFETY: `n` keys, marks and values; `per_basis` keys for each of the names and sizes.
         unsafe {
-            vision_paper_entries::launch(
+            matcher_entries::launch(
                 stream,
                 grid(n as u32),
                 n as u32,

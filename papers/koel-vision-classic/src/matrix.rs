@@ -2,9 +2,9 @@
 use crate::lists::{grid, zeros};
 use koel::primitives::exclusive_scan;
 use koel::{Buffer, DeviceKind, Stream};
-use koel_vision_kernels::paper::{
-    CANDIDATE_WORDS, LEVELS, MatrixIn, MatrixOut, STRIPS, SumsIn, vision_paper_candidates,
-    vision_paper_cutoffs, vision_paper_levels, vision_paper_squares, vision_paper_sums,
+use koel_classic_kernels::matcher::{
+    CANDIDATE_WORDS, LEVELS, MatrixIn, MatrixOut, STRIPS, SumsIn, matcher_candidates,
+    matcher_cutoffs, matcher_levels, matcher_squares, matcher_sums,
 };
 
 /// Votes of scene bases, a row for each, for model bases, a column for each.
@@ -100,13 +100,13 @@ impl Matrix {
         // SAFETY: the matrix and its sums are whole; `LEVELS` counts, which are 0, for each row.
         unsafe {
             let levels = levels.view_mut().arg("levels", stream)?;
-            vision_paper_levels::launch(stream, grid, matrix, sums, levels)?;
+            matcher_levels::launch(stream, grid, matrix, sums, levels)?;
         }
         // SAFETY: as many cutoffs and numbers as rows.
         unsafe {
-            vision_paper_cutoffs::launch(
+            matcher_cutoffs::launch(
                 stream,
-                self.rows.div_ceil(vision_paper_cutoffs::SPEC.threads),
+                self.rows.div_ceil(matcher_cutoffs::SPEC.threads),
                 self.rows,
                 u32::try_from(chance.most).unwrap_or(u32::MAX),
                 levels.view().arg("levels", stream)?,
@@ -120,7 +120,7 @@ impl Matrix {
         let mut cursors = zeros(stream, rows)?;
         // SAFETY: as above; each row has room for the candidates that it counted.
         unsafe {
-            vision_paper_candidates::launch(
+            matcher_candidates::launch(
                 stream,
                 grid,
                 matrix,
@@ -151,10 +151,10 @@ impl Sums {
         // each row.
         unsafe {
             let sums = votes.view_mut().arg("sums", stream)?;
-            vision_paper_sums::launch(stream, grid, matrix, sums)?;
+            matcher_sums::launch(stream, grid, matrix, sums)?;
             let sums = votes.view().arg("sums", stream)?;
             let squares = squares.view_mut().arg("squares", stream)?;
-            vision_paper_squares::launch(stream, grid, matrix, sums, squares)?;
+            matcher_squares::launch(stream, grid, matrix, sums, squares)?;
         }
         Ok(Sums { votes, squares })
     }

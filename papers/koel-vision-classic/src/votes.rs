@@ -11,8 +11,8 @@ use crate::matrix::{Candidate, Chance, Matrix};
 use crate::options::PaperOptions;
 use koel::primitives::sum;
 use koel::{Buffer, Stream};
-use koel_vision_kernels::paper::{
-    ListsIn, VOTE, vision_paper_vote, vision_paper_vote_hashed, vision_paper_vote_searched,
+use koel_classic_kernels::matcher::{
+    ListsIn, VOTE, matcher_vote, matcher_vote_hashed, matcher_vote_searched,
 };
 use std::time::Instant;
 
@@ -208,11 +208,11 @@ impl<'a> Ballot<'a> {
         // for each `fan` of them; `rows` times `columns` votes; a sorted index has `columns` names.
         unsafe {
             match &self.lists.numbers {
-                None => vision_paper_vote::launch(stream, grid, lists, votes),
+                None => matcher_vote::launch(stream, grid, lists, votes),
                 Some(Numbers::Hashed(map)) => {
-                    vision_paper_vote_hashed::launch(stream, grid, lists, votes, map.table(stream)?)
+                    matcher_vote_hashed::launch(stream, grid, lists, votes, map.table(stream)?)
                 }
-                Some(Numbers::Sorted(names, numbers)) => vision_paper_vote_searched::launch(
+                Some(Numbers::Sorted(names, numbers)) => matcher_vote_searched::launch(
                     stream,
                     grid,
                     lists,

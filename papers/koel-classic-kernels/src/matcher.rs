@@ -1,13 +1,14 @@
 //! Geometric hashing as published: cells of points in the coordinates of bases, votes for pairs of
 //! bases, and the pairs with the most votes (Alcantara et al. 2009, section 6; Zachmann's lecture).
 //!
-//! Launch order: [`vision_paper_cells()`] for the model, [`vision_paper_entries()`]; for the scene
-//! [`vision_paper_cells()`], one of the three kernels that vote, then [`vision_paper_sums()`],
-//! [`vision_paper_squares()`], [`vision_paper_levels()`], [`vision_paper_cutoffs()`] and
-//! [`vision_paper_candidates()`].
+//! Launch order: [`matcher_cells()`] for the model, [`matcher_entries()`]; for the scene
+//! [`matcher_cells()`], one of the three kernels that vote, then [`matcher_sums()`],
+//! [`matcher_squares()`], [`matcher_levels()`], [`matcher_cutoffs()`] and
+//! [`matcher_candidates()`].
 //!
 //! Votes are integers, and floats are added in a fixed order, so results do not depend on the order
 //! of threads.
+use super::at_least_one;
 use koel_kernels::map::find::MapRef;
 use koel_kernels::math::sqrt;
 use koel_kernels::table::layout::Narrow;
@@ -21,7 +22,7 @@ pub const REACH: i32 = 1 << 14;
 pub const VOTE: f32 = 256.0;
 /// Words of a basis in [`BasesIn::bases`].
 pub const BASIS_WORDS: usize = 12;
-/// Threads per row of the matrix in [`vision_paper_vote()`] and its siblings.
+/// Threads per row of the matrix in [`matcher_vote()`] and its siblings.
 pub const VOTERS: u32 = 256;
 /// Adjacent threads that share a list of entries.
 const LANES: u32 = 8;
@@ -145,7 +146,7 @@ impl CellsIn {
             (u, strip(self.vs_len, |i| float(self.vs, i), at.1))
         } else {
             let node = |i: u32| (float(self.us, i), float(self.vs, i));
-            let (nearest, side) = (nearest(self.us_len, node, at), crate::at_least_one(self.side));
+            let (nearest, side) = (nearest(self.us_len, node, at), at_least_one(self.side));
             ((nearest % side) as i32, (nearest / side) as i32)
         };
         key_of(cell)
@@ -156,8 +157,8 @@ impl CellsIn {
 ///
 /// One thread per basis and point. A point has `fan` keys: 1, or 9 for the cells around its own,
 /// too. [`NO_CELL`] stands for points of the basis itself and points out of reach.
-#[kernel(image = VISION, threads = 256, independent)]
-pub fn vision_paper_cells(
+#[kernel(image = MATCHER, threads = 256, independent)]
+pub fn matcher_cells(
     t: Thread,
     bases: BasesIn,
     cells: CellsIn,
@@ -166,7 +167,7 @@ pub fn vision_paper_cells(
     keys: Buf<u32>,
     weights: Buf<u32>,
 ) {
-    let (i, points) = (t.global_id(), crate::at_least_one(bases.points_len));
+    let (i, points) = (t.global_id(), at_least_one(bases.points_len));
     if i >= bases.bases_len * points {
         return;
     }
@@ -213,8 +214,8 @@ pub struct EntriesOut {
 /// Marks the keys that are entries, names their bases and counts the entries of each basis.
 ///
 /// One thread per key. A basis has `per_basis` of the `n` keys, and one of the `names`.
-#[kernel(image = VISION, threads = 256, independent)]
-pub fn vision_paper_entries(
+#[kernel(image = MATCHER, threads = 256, independent)]
+pub fn matcher_entries(
     t: Thread,
     n: u32,
     per_basis: u32,
@@ -226,7 +227,7 @@ pub fn vision_paper_entries(
     if i >= n {
         return;
     }
-    let basis = i / crate::at_least_one(per_basis);
+    let basis = i / at_least_one(per_basis);
     let entry = keys.get_stream(i) != NO_CELL;
     out.present.store(i, entry as u8);
     out.values.store(i, names.get(basis));
@@ -293,7 +294,7 @@ fn vote(t: Thread, lists: ListsIn, matrix: MatrixOut, number: impl Fn(u32) -> u3
     }
     let (mut key, keys, lane, lanes) =
         if alone { (0, 1, 0, 1) } else { (thread / LANES, VOTERS / LANES, thread % LANES, LANES) };
-    let fan = crate::at_least_one(lists.fan);
+    let fan = at_least_one(lists.fan);
     while key < lists.per_basis {
         let at = row * lists.per_basis + key;
         let count = lists.counts.get(at);
@@ -321,24 +322,19 @@ fn vote(t: Thread, lists: ListsIn, matrix: MatrixOut, number: impl Fn(u32) -> u3
 
 /// Lets each point of each scene basis vote for the entries of its cells, which name bases by
 /// number. One block per scene basis.
-#[kernel(image = VISION, threads = 256, independent)]
-pub fn vision_paper_vote(t: Thread, lists: ListsIn, matrix: MatrixOut) {
+#[kernel(image = MATCHER, threads = 256, independent)]
+pub fn matcher_vote(t: Thread, lists: ListsIn, matrix: MatrixOut) {
     vote(t, lists, matrix, |name| name)
 }
 /// The same with names of points: each vote looks up the number of its basis in a hash table.
-#[kernel(image = VISION, threads = 256, independent)]
-pub fn vision_paper_vote_hashed(
-    t: Thread,
-    lists: ListsIn,
-    matrix: MatrixOut,
-    numbers: MapRef<Narrow>,
-) {
+#[kernel(image = MATCHER, threads = 256, independent)]
+pub fn matcher_vote_hashed(t: Thread, lists: ListsIn, matrix: MatrixOut, numbers: MapRef<Narrow>) {
     vote(t, lists, matrix, |name| numbers.get(name).unwrap_or(u32::MAX))
 }
 /// The same with names of points: each vote finds the number of its basis by binary search in the
 /// sorted names.
-#[kernel(image = VISION, threads = 256, independent)]
-pub fn vision_paper_vote_searched(
+#[kernel(image = MATCHER, threads = 256, independent)]
+pub fn matcher_vote_searched(
     t: Thread,
     lists: ListsIn,
     matrix: MatrixOut,
@@ -460,8 +456,8 @@ fn level(above: f32) -> u32 {
 }
 
 /// Sums the votes of each strip of each row. [`STRIPS`] threads per row, like all that follow.
-#[kernel(image = VISION, threads = 256, independent)]
-pub fn vision_paper_sums(t: Thread, matrix: MatrixIn, sums: Buf<u64>) {
+#[kernel(image = MATCHER, threads = 256, independent)]
+pub fn matcher_sums(t: Thread, matrix: MatrixIn, sums: Buf<u64>) {
     matrix.strips(t, |row, strip| {
         let mut sum = 0;
         matrix.columns(row, strip, |_, votes, _| sum += votes as u64);
@@ -471,8 +467,8 @@ pub fn vision_paper_sums(t: Thread, matrix: MatrixIn, sums: Buf<u64>) {
 
 /// Sums the squared deviations from the votes by chance, each over its share, of each strip of each
 /// row.
-#[kernel(image = VISION, threads = 256, independent)]
-pub fn vision_paper_squares(t: Thread, matrix: MatrixIn, sums: In<u64>, squares: Buf<u32>) {
+#[kernel(image = MATCHER, threads = 256, independent)]
+pub fn matcher_squares(t: Thread, matrix: MatrixIn, sums: In<u64>, squares: Buf<u32>) {
     matrix.strips(t, |row, strip| {
         let (all, mut sum) = (total(row, sums), 0.0);
         matrix.columns(row, strip, |_, votes, share| {
@@ -486,8 +482,8 @@ pub fn vision_paper_squares(t: Thread, matrix: MatrixIn, sums: In<u64>, squares:
 }
 
 /// Counts the candidates of each row by their level of significance. The caller clears the counts.
-#[kernel(image = VISION, threads = 256, independent)]
-pub fn vision_paper_levels(t: Thread, matrix: MatrixIn, sums: SumsIn, levels: Buf<u32>) {
+#[kernel(image = MATCHER, threads = 256, independent)]
+pub fn matcher_levels(t: Thread, matrix: MatrixIn, sums: SumsIn, levels: Buf<u32>) {
     matrix.strips(t, |row, strip| {
         matrix.candidates(row, strip, sums, |_, _, above| {
             add(levels, row * LEVELS + level(above), 1, matrix.alone != 0)
@@ -497,8 +493,8 @@ pub fn vision_paper_levels(t: Thread, matrix: MatrixIn, sums: SumsIn, levels: Bu
 
 /// Finds the highest level of each row that leaves at least `most` candidates, and their number: up
 /// to as many more than `most` as the level holds. One thread per row.
-#[kernel(image = VISION, threads = 64, independent)]
-pub fn vision_paper_cutoffs(
+#[kernel(image = MATCHER, threads = 64, independent)]
+pub fn matcher_cutoffs(
     t: Thread,
     rows: u32,
     most: u32,
@@ -521,8 +517,8 @@ pub fn vision_paper_cutoffs(
 
 /// Lists the candidates of each row from its cutoff up: column, votes, significance (float). Those
 /// of a row are adjacent, in any order. The caller clears the cursors.
-#[kernel(image = VISION, threads = 256, independent)]
-pub fn vision_paper_candidates(
+#[kernel(image = MATCHER, threads = 256, independent)]
+pub fn matcher_candidates(
     t: Thread,
     matrix: MatrixIn,
     sums: SumsIn,
