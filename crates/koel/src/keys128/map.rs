@@ -410,7 +410,7 @@ impl Map128Builder {
     }
     /// Replaces the content of a map by other pairs. Like [`build`](Self::build), but allocates
     /// nothing if the map and this builder have held as many pairs before, and waits for the device
-    /// only once midway, not at the end.
+    /// only midway, for counts, not at the end.
     ///
     /// ```
     /// use koel::MapOptions;

@@ -42,12 +42,13 @@
 //! table, one for the row, one for the key, one for the value. An absent key costs 1.11 sectors. A
 //! lookup takes one launch.
 //!
-//! On a GPU, a build of distinct keys is the build of a map from `u64` to `u32` (96 bytes of memory
-//! traffic per key) between a launch that computes fingerprints (28 bytes) and one that looks up
-//! all keys (17 bytes, and two sectors at random); then keys and values are copied. If keys repeat,
-//! the remaining ones are compacted, and a smaller map is built from them. A build takes five or
-//! six launches, a fill and two copies; with equal keys eleven to fourteen launches. It waits for
-//! the device once midway, for counts, and at its end.
+//! On a GPU, a build of distinct keys is a launch that computes fingerprints (28 bytes of memory
+//! traffic per key) and the build of a map from `u64` to `u32` (96 bytes); if that drops no equal
+//! fingerprint, keys and values are copied. Otherwise a launch looks up all keys (17 bytes, and two
+//! sectors at random), which tells equal keys from others with one fingerprint; the remaining ones
+//! are compacted, and a smaller map is built from them. A build takes four or five launches, a fill
+//! and two copies; with equal keys eleven to fourteen launches. It waits for the device once
+//! midway, for counts, with equal keys twice, and at its end.
 //!
 //! On a CPU, fingerprints and rows (12 bytes per key, written and read) go to bins (16 bytes), as
 //! in the build of a map. Each bin is searched for copies in cache, and for each copy two keys are
@@ -62,7 +63,7 @@
 //! # In a loop, and in files
 //! A `rebuild` ([`Map128Builder::rebuild`], [`Set128Builder::rebuild`],
 //! [`IndexBuilder::rebuild`](crate::IndexBuilder::rebuild)) reuses the memory of a table: it
-//! allocates nothing, and waits only once, for the counts midway.
+//! allocates nothing, and waits only for the counts midway.
 //!
 //! # Changing a table
 //! Batches insert, change and remove pairs ([`Map128::apply`], [`Set128::apply`], and methods on

@@ -332,7 +332,7 @@ impl Set128Builder {
     }
     /// Replaces the content of a set by other keys. Like [`build`](Self::build), but allocates
     /// nothing if the set and this builder have held as many keys before, and waits for the device
-    /// only once midway, not at the end.
+    /// only midway, for counts, not at the end.
     ///
     /// From here on in stream order, the set answers for the new keys. On a GPU, it keeps memory
     /// for a table of all keys of an input in which some are equal. [`Set128::report`] returns the

@@ -210,7 +210,8 @@ impl<C: Column> RowsBuilder<C> {
         Counts { duplicates, attempts, scratch_bytes, device_seconds: None }
     }
     /// Finds the first draw that distinguishes all these keys, and which of them stay. Kernels
-    /// build the table of the rows of all keys, and this waits for the counts of each draw.
+    /// build the table of the rows of all keys, and this waits for the number of equal
+    /// fingerprints; if there are any, for the counts of a lookup of every key.
     fn tell_apart(
         &mut self,
         stream: &Stream,
@@ -219,9 +220,10 @@ impl<C: Column> RowsBuilder<C> {
         duplicates: Duplicates,
     ) -> Result<ToldApart> {
         let (n, mut draw, mut attempts) = (C::count(keys), self.first, 1);
-        let mut policy = match duplicates {
-            Duplicates::Reject => Duplicates::KeepFirst,
-            other => other,
+        // Keys that are promised to be distinct may still share a fingerprint.
+        let policy = match duplicates {
+            Duplicates::KeepFirst | Duplicates::Reject => Duplicates::KeepFirst,
+            Duplicates::KeepLast | Duplicates::Unchecked => Duplicates::KeepLast,
         };
         let (kept, in_bins) = loop {
             if let Some(on_host) = self.on_host(keys) {
@@ -232,17 +234,14 @@ impl<C: Column> RowsBuilder<C> {
                 }
             } else {
                 self.put_rows(stream, table, draw, keys, policy)?;
+                // Equal keys have equal fingerprints. Fails if the table lacks room.
+                if table.report()?.duplicates == 0 {
+                    break (n, None);
+                }
                 let [unfound, kept] = self.verify(stream, table, draw, keys)?;
                 if unfound == 0 {
                     break (kept as usize, None);
                 }
-            }
-            if policy == Duplicates::Unchecked {
-                // Equal keys, promised to be absent, may be the cause.
-                policy = Duplicates::KeepLast;
-            } else {
-                // Return an error if the table lacked room; otherwise fingerprints collided.
-                table.report()?;
             }
             if attempts == MAX_ATTEMPTS {
                 return Err(Error::SharedFingerprints { attempts, device: self.device.name() });

@@ -71,7 +71,7 @@ fn cases(mut check: impl FnMut(&Device, &Columns, &Columns, &str)) {
     ];
     let mut random = Random(5);
     for n in 2..5 {
-        for _ in 0..4 {
+        for _ in 0..2 {
             lists.push((0..n).map(|_| TYPES[random.below(14) as usize]).collect());
         }
     }
@@ -88,7 +88,7 @@ fn cases(mut check: impl FnMut(&Device, &Columns, &Columns, &str)) {
                 let (of_table, of_asked) = (some(), some());
                 // What is excluded from a table cannot be built.
                 let of_table = if nulls == Nulls::Excluded { 0 } else { of_table };
-                for n in if slow { &[60][..] } else { &[1, 300] } {
+                for n in if slow { &[60][..] } else { &[1, 200] } {
                     let of = Columns::new(&mut random, types, of_table, nulls, *n);
                     let asked = Columns::new(&mut random, types, of_asked, Nulls::Equal, *n + 7);
                     let place = format!(

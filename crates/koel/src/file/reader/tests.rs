@@ -560,7 +560,8 @@ fn fields_of_other_kinds_are_checked() {
         bytes
     };
     for (changes, says) in [
-        (&[(20, 4, 0)][..], "byte 20: value bits is 0, expected 32 or 64"),
+        (&[(20, 4, 0)][..], "byte 20: value bits is 0, expected 32, 64 or 128"),
+        (&[(20, 4, 128)], "byte 8: version is 1, expected 2"),
         (&[(32, 8, 3)], "byte 32: held value is 3, expected 0 to 2"),
         (&[(40, 8, 4)], "byte 144: bytes of the starts is 16, expected 24"),
         (&[(112, 8, 4096)], "byte 112: offset of the keys is 4096, expected 4224"),

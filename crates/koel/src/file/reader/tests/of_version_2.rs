@@ -100,7 +100,7 @@ fn fields_of_these_kinds_are_checked() {
         &[
             (&[(8, 4, 1)], "byte 8: version is 1, expected 2"),
             (&[(16, 4, 64)], "byte 16: key bits is 64, expected 128"),
-            (&[(20, 4, 128)], "byte 20: value bits is 128, expected 32 or 64"),
+            (&[(20, 4, 128)], "byte 168: bytes of the values is 16, expected 64"),
             (&[(COUNT, 8, 2)], "byte 184: values is 2, expected 3 to 4294901759"),
             (&[(COUNT, 8, 7)], "byte 168: bytes of the values is 16, expected 32"),
             (&[(SIXTH, 8, 1)], "byte 328: a reserved field is 1, expected 0"),
