@@ -54,7 +54,7 @@ pub(crate) fn run_info(global: &Global, args: InfoArgs) -> Outcome {
 
 /// Returns the file of `--json`, if it is not standard output.
 fn json_file(global: &Global) -> Outcome<Option<&Path>> {
-    let file = global.json.as_deref().filter(|file| *file != Path::new("-"));
+    let file = global.json_file();
     file.map_or(Ok(()), output::check_writable)?;
     Ok(file)
 }
@@ -93,7 +93,7 @@ fn say(global: &Global, json_file: Option<&Path>, report: &impl Serialize, text:
         return output::print(text);
     }
     match json_file {
-        None => output::print(&json(report)?),
+        None => output::print(&output::json(report)?),
         Some(file) => {
             write_json(file, report)?;
             output::print(text)
@@ -101,12 +101,7 @@ fn say(global: &Global, json_file: Option<&Path>, report: &impl Serialize, text:
     }
 }
 fn write_json(file: &Path, report: &impl Serialize) -> Outcome {
-    output::write_file(file, json(report)?.as_bytes())
-}
-fn json(report: &impl Serialize) -> Outcome<String> {
-    let json =
-        serde_json::to_string_pretty(report).map_err(|e| Failure::Other(format!("--json: {e}")))?;
-    Ok(json + "\n")
+    output::write_file(file, output::json(report)?.as_bytes())
 }
 
 /// Description of a table file.

@@ -11,11 +11,11 @@
 use koel::map::layout::{Layout, Number};
 use koel::types::KeyBits;
 use koel::{
-    Device, Map, MapBuilder, MapOptions, MapUpdater, Operation, Operations, Result, SetBuilder,
-    SetOptions, Stream,
+    Map, MapBuilder, MapOptions, MapUpdater, Operation, Operations, Result, SetBuilder, SetOptions,
+    Stream,
 };
 use koel_kernels::hash::mix::splitmix_at;
-use koel_rates::{RUNS, decimals, digits, print_provenance, row, size};
+use koel_rates::{Arguments, RUNS, decimals, digits, repeat, row};
 use std::time::Instant;
 
 const SEED: u32 = 7;
@@ -25,20 +25,9 @@ const SOME: usize = 400;
 const BATCH: usize = 10_000;
 
 fn main() -> Result<()> {
-    let (mut device, mut sizes) = (Device::cpu()?, vec![]);
-    for word in std::env::args().skip(1) {
-        match word.as_str() {
-            "cpu" => {}
-            "cuda" => device = Device::cuda(0)?,
-            _ => sizes.push(size(&word)?),
-        }
-    }
-    if sizes.is_empty() {
-        sizes = vec![10_000, 40_000, 160_000, 1_000_000];
-    }
-    print_provenance(&device);
-    let stream = device.stream()?;
-    for n in sizes {
+    let mut args = Arguments::read();
+    let stream = args.device()?.stream()?;
+    for n in args.sizes(&[10_000, 40_000, 160_000, 1_000_000])? {
         rates::<u32>(&stream, n)?;
         rates::<u64>(&stream, n)?;
     }
@@ -71,20 +60,15 @@ fn compare<K: KeyBits>(
     inputs: &[Vec<K>; 3],
     mut run: impl FnMut(&[K]) -> Result<(f64, u32)>,
 ) -> Result<()> {
-    let (mut seconds, mut attempts) = ([const { vec![] }; 3], [0; 3]);
-    for i in 0..RUNS + 2 {
-        for ((keys, seconds), attempts) in inputs.iter().zip(&mut seconds).zip(&mut attempts) {
-            let (took, begun) = run(keys)?;
-            *attempts = begun;
-            if i >= 2 {
-                seconds.push(took);
-            }
+    let mut attempts = [0; 3];
+    let times = repeat(RUNS, || {
+        let mut seconds = [0.0; 3];
+        for (i, keys) in inputs.iter().enumerate() {
+            (seconds[i], attempts[i]) = run(keys)?;
         }
-    }
-    let [random, chosen, some] = seconds.map(|mut seconds: Vec<f64>| {
-        seconds.sort_by(f64::total_cmp);
-        seconds[RUNS / 2]
-    });
+        Result::Ok(seconds)
+    })?;
+    let [random, chosen, some] = times.map(|times| times.median);
     let key_bits = size_of::<K>() * 8;
     row![
         ("op", op),

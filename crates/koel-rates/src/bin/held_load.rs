@@ -7,27 +7,20 @@
 //! erase the same keys. After each tenth of the work, it prints the process's resident memory and,
 //! for a GPU, the memory in use. Every map is looked up.
 use koel::map::{MapUpdater, Operation, Operations};
-use koel::{Device, Error, Map, MapOptions, Result};
-use koel_rates::{decimals, print_provenance, row};
+use koel::{Device, Map, MapOptions, Result};
+use koel_rates::{Arguments, decimals, row};
 
 const KEYS: u32 = 20_000;
 const BATCH: u32 = 1000;
 
 fn main() -> Result<()> {
-    let words = std::env::args().skip(1).collect::<Vec<_>>();
-    let number = |name: &str, default: u32| -> Result<u32> {
-        let found = words.iter().find_map(|w| w.strip_prefix(name)?.strip_prefix('='));
-        let wrong = |_| Error::Setting {
-            field: "argument",
-            found: found.unwrap_or("").into(),
-            expected: "a number".into(),
-        };
-        found.map_or(Ok(default), |n| n.parse().map_err(wrong))
-    };
-    let device = if words.iter().any(|w| w == "cuda") { Device::cuda(0)? } else { Device::cpu()? };
-    print_provenance(&device);
-    builds(&device, number("builds", 10_000)?)?;
-    updates(&device, number("batches", 100_000)?)
+    let mut args = Arguments::read();
+    let count = |text: &str| text.parse::<u32>().ok();
+    let counts = [args.list("builds", "10000", count)?, args.list("batches", "100000", count)?];
+    let device = args.device()?;
+    args.sizes(&[])?;
+    counts[0].iter().try_for_each(|&count| builds(&device, count))?;
+    counts[1].iter().try_for_each(|&count| updates(&device, count))
 }
 
 fn builds(device: &Device, count: u32) -> Result<()> {
