@@ -1,6 +1,6 @@
 //! Output of commands: text on standard output, and files that are written whole or not at all.
 use crate::failure::{Failure, Outcome};
-use crate::signals;
+use crate::{Global, signals};
 use indicatif::{ProgressBar, ProgressStyle};
 use koel::file::Replacement;
 use serde::Serialize;
@@ -48,6 +48,23 @@ pub(crate) fn json_line(report: &impl Serialize) -> Outcome<String> {
 }
 fn ended(json: serde_json::Result<String>) -> Outcome<String> {
     Ok(json.map_err(|e| Failure::Other(format!("--json: {e}")))? + "\n")
+}
+
+/// Writes a result as JSON if wanted, and prints it as text unless standard output has the JSON.
+pub(crate) fn result(global: &Global, report: &impl Serialize, text: &str) -> Outcome {
+    match (&global.json, global.json_file()) {
+        (None, _) => {}
+        (Some(_), None) => return print(&json(report)?),
+        (Some(_), Some(file)) => write_file(file, json(report)?.as_bytes())?,
+    }
+    print(text)
+}
+
+/// Tells that a figure was drawn, also with these endings.
+#[cfg(feature = "bench")]
+pub(crate) fn tell_drawn(folder: &Path, name: &str, endings: &str) {
+    let file = folder.join(format!("{name}.png"));
+    say(format_args!("drawn: {} (and {endings})", file.display()));
 }
 
 /// Progress by steps of which each has a name.

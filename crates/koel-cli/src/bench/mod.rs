@@ -74,19 +74,12 @@ pub(crate) fn run(global: &Global, args: Args) -> Outcome {
     let machine = Machine::of(&device, fallback)?;
     let of_keys = keys.iter().flat_map(|(_, about)| about.notes.iter().cloned());
     let notes = of_keys.chain(without).chain(session.notes()).collect::<Vec<String>>();
-    let to_stdout = global.json.is_some() && global.json_file().is_none();
-    if !to_stdout {
-        let text = report::text(&machine, &keys, &session.rows, &limits, runs, &notes);
-        output::print(&text)?;
-    }
-    if global.json.is_some() {
-        let report =
-            json::Report::new(&machine, &limits, &session.rows, &keys, &notes, global.seed);
-        write_json(global, &report)?;
-    }
+    let text = report::text(&machine, &keys, &session.rows, &limits, runs, &notes);
+    let report = json::Report::new(&machine, &limits, &session.rows, &keys, &notes, global.seed);
+    output::result(global, &report, &text)?;
     if let Some(folder) = &args.plot {
         let drawn = plot::draw(folder, &machine, &keys, &session.rows, peers.as_ref())?;
-        tell_drawn(folder, &drawn);
+        drawn.iter().for_each(|name| output::tell_drawn(folder, name, ".svg"));
     }
     match session.wrong {
         0 => Ok(()),
@@ -108,23 +101,6 @@ fn check_files(global: &Global, args: &Args) -> Outcome {
         output::check_folder(folder)?;
     }
     Ok(())
-}
-
-fn write_json(global: &Global, report: &json::Report<'_>) -> Outcome {
-    let text = output::json(report)?;
-    match global.json_file() {
-        Some(file) => output::write_file(file, text.as_bytes()),
-        None => output::print(&text),
-    }
-}
-
-fn tell_drawn(folder: &Path, names: &[String]) {
-    for name in names {
-        output::say(format_args!(
-            "drawn: {} (and .svg)",
-            folder.join(format!("{name}.png")).display()
-        ));
-    }
 }
 
 /// Rejects a number of keys that does not fit host memory along with a table on the CPU. Otherwise

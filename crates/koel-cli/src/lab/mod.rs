@@ -82,7 +82,6 @@ struct Record<'a> {
 
 /// Runs an experiment. Rejects bad arguments before anything is measured.
 pub(crate) fn run(global: &Global, args: Args) -> Outcome {
-    let json_file = global.json_file();
     let folder = match &args.experiment {
         Experiment::Thresholds(thresholds::Args { common, .. })
         | Experiment::Chains(chains::Args { common, .. })
@@ -91,7 +90,7 @@ pub(crate) fn run(global: &Global, args: Args) -> Outcome {
     };
     let files = Files::default().writes_json(global.json.as_deref());
     files.writes_into("--plot", folder.as_deref(), &["svg", "png", "csv"]).check_apart()?;
-    json_file.map_or(Ok(()), output::check_writable)?;
+    global.json_file().map_or(Ok(()), output::check_writable)?;
     if let Some(folder) = &folder {
         output::check_folder(folder)?;
     }
@@ -103,25 +102,13 @@ pub(crate) fn run(global: &Global, args: Args) -> Outcome {
         Experiment::Figures(args) => figures::run(global, args, &progress),
     }?;
     progress.finish_and_clear();
-    if global.json.is_none() || json_file.is_some() {
-        output::print(&findings.text)?;
-    }
-    if global.json.is_some() {
-        let provenance = Provenance::of_this_run(env!("KOEL_COMMIT"), findings.on_gpu);
-        let record = Record { provenance, findings: &findings.json };
-        let text = output::json(&record)?;
-        match json_file {
-            Some(file) => output::write_file(file, text.as_bytes())?,
-            None => output::print(&text)?,
-        }
-    }
+    let provenance = Provenance::of_this_run(env!("KOEL_COMMIT"), findings.on_gpu);
+    let record = Record { provenance, findings: &findings.json };
+    output::result(global, &record, &findings.text)?;
     if let Some(folder) = &folder {
         for (name, chart) in &findings.figures {
             chart.write(folder, name)?;
-            output::say(format_args!(
-                "drawn: {} (and .svg, .csv)",
-                folder.join(format!("{name}.png")).display()
-            ));
+            output::tell_drawn(folder, name, ".svg, .csv");
         }
     }
     Ok(())

@@ -43,21 +43,15 @@ pub(crate) fn run_info(global: &Global, args: InfoArgs) -> Outcome {
         .writes_json(global.json.as_deref())
         .check_apart()?;
     check_table(&args.table)?;
-    let json_file = json_file(global)?;
+    global.json_file().map_or(Ok(()), output::check_writable)?;
     let (info, checked) = match args.quick {
         true => (koel::file::info(&args.table), "header"),
         false => (koel::file::verify(&args.table), "all"),
     };
     let table = Table::of(&args.table, &info.map_err(table_fault)?, checked);
-    say(global, json_file, &table, &table.text())
+    output::result(global, &table, &table.text())
 }
 
-/// Returns the file of `--json`, if it is not standard output.
-fn json_file(global: &Global) -> Outcome<Option<&Path>> {
-    let file = global.json_file();
-    file.map_or(Ok(()), output::check_writable)?;
-    Ok(file)
-}
 /// Prints notes on the input files to standard error.
 fn tell(notes: &[String]) {
     notes.iter().for_each(|note| output::say(format_args!("note: {note}")));
@@ -85,19 +79,6 @@ fn check_table(table: &Path) -> Outcome {
     match table == Path::new("-") {
         true => Err(faults::in_file(table, "a table is read from a file, not from standard input")),
         false => Ok(()),
-    }
-}
-/// Writes the report as JSON if wanted, and prints it as text unless standard output has the JSON.
-fn say(global: &Global, json_file: Option<&Path>, report: &impl Serialize, text: &str) -> Outcome {
-    if global.json.is_none() {
-        return output::print(text);
-    }
-    match json_file {
-        None => output::print(&output::json(report)?),
-        Some(file) => {
-            write_json(file, report)?;
-            output::print(text)
-        }
     }
 }
 fn write_json(file: &Path, report: &impl Serialize) -> Outcome {

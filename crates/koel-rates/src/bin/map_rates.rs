@@ -167,14 +167,14 @@ fn rates<K: Key, V: Value>(
             let report = map.report()?;
             let verified =
                 found.verify(&map, stream, &pairs, policy)? && report.entries == pairs.distinct;
-            report_build(&pairs, name, load, build, verified, &report);
+            let run = Run { stream, pairs: &pairs, load, policy: (name, policy) };
+            run.report_build(build, verified, &report);
             if !settings.lookups {
                 continue;
             }
             let limit = limits::random_reads(stream, report.bytes, RUNS)?.rates.median;
-            let run = Run { stream, pairs: &pairs, load, policy, limit };
-            run.lookups(&map, &mut found, verified)?;
-            run.joins(&map)?;
+            run.lookups(&map, &mut found, verified, limit)?;
+            run.joins(&map, limit)?;
             // Where launch overhead matters: both as graphs, for which keys may have 64 bits.
             if n <= 1 << 20 && size_of::<K>() <= 8 {
                 run.graphs(builder, map)?;
@@ -183,61 +183,49 @@ fn rates<K: Key, V: Value>(
     }
     Ok(())
 }
-fn report_build<K: Key, V: Value>(
-    pairs: &Pairs<'_, K, V>,
-    policy: &str,
-    load: f64,
-    [times, cpu]: [Times; 2],
-    verified: bool,
-    report: &BuildReport,
-) {
-    row![
-        ("op", pairs.op("build")),
-        ("keys", pairs.name),
-        ("bits", Pairs::<K, V>::BITS),
-        ("policy", policy),
-        ("load", load),
-        ("n", pairs.n)
-    ]
-    .and(&rate(pairs.n, times))
-    .and(&row![
-        ("cpu_us", decimals(cpu.median * 1e6, 1)),
-        ("verified", verified),
-        ("pairs", report.entries),
-        ("stashed", report.stashed),
-        ("overflowed", report.overflowed),
-        ("contested", report.contested),
-        ("attempts", report.attempts),
-        ("bytes", report.bytes),
-        ("scratch_bytes", report.scratch_bytes)
-    ])
-    .print();
-}
-
 /// State that the measurements of one map share.
 struct Run<'a, K: Key, V: Value> {
     stream: &'a Stream,
     pairs: &'a Pairs<'a, K, V>,
     load: f64,
-    policy: Duplicates,
-    /// Random 32-byte reads per second.
-    limit: f64,
+    policy: (&'static str, Duplicates),
 }
 impl<K: Key, V: Value> Run<'_, K, V> {
-    /// Returns the row of an operation on all queries.
-    fn row(&self, op: &str, times: Times, verified: bool) -> Row {
-        let (pairs, n) = (self.pairs, self.pairs.n);
+    /// Returns the row of an operation, without its rates.
+    fn row(&self, op: &str) -> Row {
+        let pairs = self.pairs;
         row![
             ("op", pairs.op(op)),
             ("keys", pairs.name),
             ("bits", Pairs::<K, V>::BITS),
+            ("policy", self.policy.0),
             ("load", self.load),
-            ("n", n)
+            ("n", pairs.n)
         ]
-        .and(&rate_of_limit(n, times, self.limit))
-        .and(&row![("verified", verified)])
     }
-    fn lookups(&self, map: &Map<K, V>, found: &mut Answers<V>, verified: bool) -> Result<()> {
+    fn report_build(&self, [times, cpu]: [Times; 2], verified: bool, report: &BuildReport) {
+        self.row("build")
+            .and(&rate(self.pairs.n, times))
+            .and(&row![
+                ("cpu_us", decimals(cpu.median * 1e6, 1)),
+                ("verified", verified),
+                ("pairs", report.entries),
+                ("stashed", report.stashed),
+                ("overflowed", report.overflowed),
+                ("contested", report.contested),
+                ("attempts", report.attempts),
+                ("bytes", report.bytes),
+                ("scratch_bytes", report.scratch_bytes)
+            ])
+            .print();
+    }
+    fn lookups(
+        &self,
+        map: &Map<K, V>,
+        found: &mut Answers<V>,
+        verified: bool,
+        limit: f64,
+    ) -> Result<()> {
         let Run { stream, pairs, .. } = *self;
         for op in ["find", "values"] {
             for (which, queries) in [("present", &pairs.keys), ("absent", &pairs.absent)] {
@@ -248,12 +236,15 @@ impl<K: Key, V: Value> Run<'_, K, V> {
                         map.get_or_into(stream, queries.view(), to, V::default())
                     }
                 })?;
-                self.row(&format!("{op}_{which}"), times, verified).print();
+                self.row(&format!("{op}_{which}"))
+                    .and(&rate_of_limit(pairs.n, times, limit))
+                    .and(&row![("verified", verified)])
+                    .print();
             }
         }
         Ok(())
     }
-    fn joins(&self, map: &Map<K, V>) -> Result<()> {
+    fn joins(&self, map: &Map<K, V>, limit: f64) -> Result<()> {
         let Run { stream, pairs, .. } = *self;
         let mut rows = Rows::new(stream.device(), pairs.n)?;
         let joins =
@@ -261,16 +252,18 @@ impl<K: Key, V: Value> Run<'_, K, V> {
         for (op, queries) in joins {
             let times = on_stream(stream, || rows.of(op, map, stream, queries))?;
             let verified =
-                rows.are_right(op, &pairs.host_keys, |i| pairs.right_value(i, self.policy))?;
-            self.row(op, times, verified)
-                .and(&row![("scratch_bytes", rows.joiner.scratch_bytes())])
+                rows.are_right(op, &pairs.host_keys, |i| pairs.right_value(i, self.policy.1))?;
+            let scratch_bytes = rows.joiner.scratch_bytes();
+            self.row(op)
+                .and(&rate_of_limit(pairs.n, times, limit))
+                .and(&row![("verified", verified), ("scratch_bytes", scratch_bytes)])
                 .print();
         }
         Ok(())
     }
     /// Measures a rebuild and lookups as graphs.
     fn graphs(&self, builder: MapBuilder<K, V>, map: Map<K, V>) -> Result<()> {
-        let Run { stream, pairs, load, .. } = *self;
+        let Run { stream, pairs, .. } = *self;
         let (device, n) = (stream.device(), pairs.n);
         let state = (
             builder,
@@ -282,35 +275,22 @@ impl<K: Key, V: Value> Run<'_, K, V> {
         let mut build = stream.capture(state, |stream, (builder, map, keys, values, _)| {
             builder.rebuild(map, stream, keys.view(), values.view())
         })?;
-        report_graph("graph_build", pairs.name, n, load, stream, || build.launch(stream))?;
+        self.report_graph("graph_build", || build.launch(stream))?;
         let mut find = stream.capture(build.into_state(), |stream, (_, map, keys, _, found)| {
             map.get_or_into(stream, keys.view(), found.view_mut(), V::default())
         })?;
-        report_graph("graph_values", pairs.name, n, load, stream, || find.launch(stream))
+        self.report_graph("graph_values", || find.launch(stream))
     }
-}
-/// Prints the times of a graph. `us`: on the device; `us_to_end`: by wall clock, until the host
-/// observes completion.
-fn report_graph(
-    op: &str,
-    keys: &str,
-    n: usize,
-    load: f64,
-    stream: &Stream,
-    mut launch: impl FnMut() -> Result<()>,
-) -> Result<()> {
-    let times = on_stream(stream, &mut launch)?;
-    let to_end = on_clock(|| launch().and_then(|()| stream.synchronize()))?;
-    row![
-        ("op", op),
-        ("keys", keys),
-        ("load", load),
-        ("n", n),
-        ("us", decimals(times.median * 1e6, 1)),
-        ("us_to_end", decimals(to_end.median * 1e6, 1))
-    ]
-    .print();
-    Ok(())
+    /// Prints the times of a graph. `us`: on the device; `us_to_end`: by wall clock, until the host
+    /// observes completion.
+    fn report_graph(&self, op: &str, mut launch: impl FnMut() -> Result<()>) -> Result<()> {
+        let times = on_stream(self.stream, &mut launch)?;
+        let to_end = on_clock(|| launch().and_then(|()| self.stream.synchronize()))?;
+        let us_to_end = decimals(to_end.median * 1e6, 1);
+        let us = decimals(times.median * 1e6, 1);
+        self.row(op).and(&row![("us", us), ("us_to_end", us_to_end)]).print();
+        Ok(())
+    }
 }
 struct Answers<V: Value> {
     values: Buffer<V>,
