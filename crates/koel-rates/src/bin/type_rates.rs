@@ -19,36 +19,31 @@ fn main() -> Result<()> {
     print_copies(&stream)?;
     for n in args.sizes(&[1 << 22, 1 << 24])? {
         let mut narrow = Rows { stream: &stream, n, of: None };
-        narrow.measure("u32", "u32", bits32, |i| i)?;
-        narrow.measure("i32", "u32", |i| bits32(i) as i32, |i| i)?;
-        narrow.measure(
-            "[u16; 2]",
-            "u32",
-            |i| [bits32(i) as u16, (bits32(i) >> 16) as u16],
-            |i| i,
-        )?;
-        narrow.measure("TotalF32", "u32", |i| TotalF32(f32::from_bits(bits32(i))), |i| i)?;
-        narrow.measure("f32", "u32", |i| f32::from_bits(bits32(i)), |i| i)?;
+        narrow.measure(bits32, |i| i)?;
+        narrow.measure(|i| bits32(i) as i32, |i| i)?;
+        narrow.measure(|i| [bits32(i) as u16, (bits32(i) >> 16) as u16], |i| i)?;
+        narrow.measure(|i| TotalF32(f32::from_bits(bits32(i))), |i| i)?;
+        narrow.measure(|i| f32::from_bits(bits32(i)), |i| i)?;
         if n <= 1 << 24 {
-            narrow.measure(
-                "[u8; 3]",
-                "u32",
-                |i| [i as u8, (i >> 8) as u8, (i >> 16) as u8],
-                |i| i,
-            )?;
+            narrow.measure(|i| [0, 8, 16].map(|shift| (i >> shift) as u8), |i| i)?;
         }
-        narrow.measure("u32", "f32", bits32, |i| i as f32)?;
-        narrow.measure("u32", "u16", bits32, |i| i as u16)?;
-        narrow.measure("u32", "u8", bits32, |i| i as u8)?;
+        narrow.measure(bits32, |i| i as f32)?;
+        narrow.measure(bits32, |i| i as u16)?;
+        narrow.measure(bits32, |i| i as u8)?;
         let mut wide = Rows { stream: &stream, n, of: None };
-        wide.measure("u64", "u32", bits64, |i| i)?;
-        wide.measure("i64", "u32", |i| bits64(i) as i64, |i| i)?;
-        wide.measure("[u32; 2]", "u32", |i| [bits64(i) as u32, (bits64(i) >> 32) as u32], |i| i)?;
-        wide.measure("TotalF64", "u32", |i| TotalF64(f64::from_bits(bits64(i))), |i| i)?;
-        wide.measure("f64", "u32", |i| f64::from_bits(bits64(i)), |i| i)?;
-        wide.measure("[f32; 2]", "u32", |i| [f32::from_bits(bits32(i)), 0.5], |i| i)?;
+        wide.measure(bits64, |i| i)?;
+        wide.measure(|i| bits64(i) as i64, |i| i)?;
+        wide.measure(|i| [bits64(i) as u32, (bits64(i) >> 32) as u32], |i| i)?;
+        wide.measure(|i| TotalF64(f64::from_bits(bits64(i))), |i| i)?;
+        wide.measure(|i| f64::from_bits(bits64(i)), |i| i)?;
+        wide.measure(|i| [f32::from_bits(bits32(i)), 0.5], |i| i)?;
     }
     Ok(())
+}
+/// Returns the name of a type, without its path.
+fn name<T>() -> &'static str {
+    let path = std::any::type_name::<T>();
+    path.rsplit_once("::").map_or(path, |(_, name)| name)
 }
 /// Returns bits of a float other than 0 and NaN, distinct for numbers below 2^27.
 fn bits32(i: u32) -> u32 {
@@ -69,8 +64,6 @@ struct Rows<'a> {
 impl Rows<'_> {
     fn measure<K: DeviceKey, V: DeviceValue + PartialEq + Debug>(
         &mut self,
-        key_type: &str,
-        value_type: &str,
         key: impl Fn(u32) -> K + Sync,
         value: impl Fn(u32) -> V + Sync,
     ) -> Result<()> {
@@ -96,7 +89,7 @@ impl Rows<'_> {
             && all.into_par_iter().all(|i| answers[i as usize] == value(asked(i)));
         let of = *self.of.get_or_insert([build, find]);
         for ((op, times), of) in [("build", build), ("find", find)].into_iter().zip(of) {
-            row![("op", op), ("key", key_type), ("value", value_type), ("n", n)]
+            row![("op", op), ("key", name::<K>()), ("value", name::<V>()), ("n", n)]
                 .and(&rate(n, times))
                 .and(&row![
                     ("of_bits", decimals(of.median / times.median, 3)),

@@ -13,7 +13,10 @@
 //! device's memory (on the CPU, 1 GiB of address space is left), then grows maps from N pairs until
 //! one runs out of memory; afterwards everything must work again; all of this runs twice.
 //! `streams [SECONDS]`: one thread keeps rebuilding a map with other pairs while another looks keys
-//! up in a second map. Options: `seed=S`, `cpu`. The exit status is 1 if an answer was wrong.
+//! up in a second map. `builds [N]` and `updates [N]`: N builds of maps that are dropped, and N
+//! batches that change one map; the memory in use is printed after each tenth. Options: `seed=S`,
+//! `cpu`. The exit status is 1 if an answer was wrong.
+mod held;
 mod small;
 
 use koel::{Buffer, Device, DeviceKind, Error, Map, MapBuilder, MapOptions, Stream};
@@ -31,8 +34,15 @@ fn main() -> AnyResult {
     let mut args = Arguments::read();
     let seed = args.list("seed", "1", |seed| seed.parse::<u32>().ok())?;
     // The last trial on a CPU leaves hardly any address space.
-    let asked = [("small", 100_000), ("big", 0), ("streams", 10), ("tight", 1 << 20)]
-        .map(|(trial, number)| (trial, args.numbered(trial, number)));
+    let trials = [
+        ("small", 100_000),
+        ("big", 0),
+        ("streams", 10),
+        ("builds", 10_000),
+        ("updates", 100_000),
+        ("tight", 1 << 20),
+    ];
+    let asked = trials.map(|(trial, number)| (trial, args.numbered(trial, number)));
     let device = args.device()?;
     args.sizes(&[])?;
     let seed = seed.first().copied().unwrap_or(1);
@@ -42,6 +52,8 @@ fn main() -> AnyResult {
         let run = || match trial {
             "small" => small(&device, number, seed),
             "big" => big(&device, if number == 0 { most } else { number }, seed),
+            "builds" => held::builds(&device, number as u32),
+            "updates" => held::updates(&device, number as u32),
             "tight" => tight(&device, number, seed),
             _ => streams(&device, Duration::from_secs(number as u64), seed),
         };
