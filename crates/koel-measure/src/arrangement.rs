@@ -5,9 +5,10 @@ use std::fmt;
 use std::str::FromStr;
 
 /// Which pairs of an input share a key, and where they lie. Shares are percentages of the pairs.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub enum Arrangement {
     /// `unique`: all keys are distinct.
+    #[default]
     Unique,
     /// `hot`: one key has 10 % of the pairs, at random positions.
     Hot,
@@ -124,7 +125,7 @@ impl FromStr for Arrangement {
         let named = Arrangement::NAMED.iter().find(|(name, _)| *name == text);
         named.map(|(_, named)| *named).or_else(with_number).ok_or_else(|| {
             format!(
-                "expected {}, a percentage of pairs such as 0.1%, above 0 and at most 100, or \
+                "expected {} or a percentage of pairs such as 0.1%, above 0 and at most 100; or \
                  near<D>x<S>, runs<L>, blocks<B>, concat<C>, sorted<S> or reversed<S>, with S \
                  above 0 and at most 1",
                 Arrangement::NAMED.map(|(name, _)| name).join(", ")

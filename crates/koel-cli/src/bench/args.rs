@@ -303,9 +303,8 @@ impl Args {
 
     /// Returns the selected batch sizes, ascending and distinct.
     pub(crate) fn batches(&self) -> Vec<usize> {
-        let mut batches = self.batch.clone();
+        let mut batches = distinct(self.batch.iter().copied());
         batches.sort_unstable();
-        batches.dedup();
         batches
     }
     /// Returns the selected policies, distinct.
@@ -315,9 +314,8 @@ impl Args {
 
     /// Returns the selected loads, ascending and distinct.
     pub(crate) fn loads(&self) -> Vec<f64> {
-        let mut loads = self.load.clone();
+        let mut loads = distinct(self.load.iter().copied());
         loads.sort_by(f64::total_cmp);
-        loads.dedup();
         loads
     }
 

@@ -33,7 +33,7 @@ pub(crate) struct Workload {
 }
 
 /// Description of keys, for people and for the JSON.
-#[derive(Clone, Serialize)]
+#[derive(Clone, Default, Serialize)]
 pub(crate) struct KeysAbout {
     /// random, voxels or file.
     pub source: &'static str,
@@ -147,12 +147,8 @@ fn random(n: usize, repeats: Arrangement, seed: u64) -> Workload {
     let about = KeysAbout {
         source: "random",
         description: repeats.about(),
-        file: None,
-        grid: None,
-        order: None,
-        dropped: 0,
-        notes: vec![],
         repeats,
+        ..KeysAbout::default()
     };
     let absent = (n..2 * n).into_par_iter().map(|rank| key(rank as u32)).collect();
     if repeats == Arrangement::Unique {
@@ -216,9 +212,8 @@ fn voxels(file: Option<&Path>, resolution: u32, order: OrderName, seed: u64) -> 
         file: Some(name),
         grid: Some(resolution),
         order: Some(order.name()),
-        dropped: 0,
         notes,
-        repeats: Arrangement::Unique,
+        ..KeysAbout::default()
     };
     Ok(of_keys(about, keys, absent, seed))
 }
@@ -255,16 +250,7 @@ fn words(file: &Path, seed: u64) -> Outcome<Workload> {
         _ => format!("distinct keys of {} ({dropped} repeated keys dropped)", file.display()),
     };
     let file = Some(file.display().to_string());
-    let about = KeysAbout {
-        source: "file",
-        description,
-        file,
-        grid: None,
-        order: None,
-        dropped,
-        notes: vec![],
-        repeats: Arrangement::Unique,
-    };
+    let about = KeysAbout { source: "file", description, file, dropped, ..KeysAbout::default() };
     Ok(of_keys(about, keys, absent, seed))
 }
 

@@ -197,24 +197,20 @@ fn of_version(keys: &[u32], version: u32) -> Vec<u32> {
 }
 
 fn stress(device: &Device, seconds: u64) -> Result<()> {
-    let shared = Stress::new(device)?;
+    let shared = &Stress::new(device)?;
+    let all_asked = (0..6).map(|_| shared.asked()).collect::<Result<Vec<_>>>()?;
+    let mut builder = MapBuilder::new(device, MapOptions::default())?;
     std::thread::scope(|s| {
-        for _ in 0..6 {
-            s.spawn(|| {
-                let mut asked = shared.asked();
-                shared.until_end(&mut || shared.ask(asked.as_mut().map_err(|_| stale())?));
-            });
+        for mut asked in all_asked {
+            s.spawn(move || shared.until_end(&mut || shared.ask(&mut asked)));
         }
-        s.spawn(|| {
-            let mut builder = MapBuilder::new(device, MapOptions::default());
-            shared.until_end(&mut || shared.rebuild(builder.as_mut().map_err(|_| stale())?));
-        });
+        s.spawn(|| shared.until_end(&mut || shared.rebuild(&mut builder)));
         s.spawn(|| shared.until_end(&mut || shared.replace()));
         std::thread::sleep(Duration::from_secs(seconds));
         shared.ended.store(true, Relaxed);
     });
     let Stress { fault, lookups, rebuilds, drops, .. } = shared;
-    if let Some(e) = fault.into_inner().unwrap_or_else(PoisonError::into_inner) {
+    if let Some(e) = fault.lock().unwrap_or_else(PoisonError::into_inner).take() {
         return Err(e);
     }
     row![
@@ -229,12 +225,4 @@ fn stress(device: &Device, seconds: u64) -> Result<()> {
     ]
     .print();
     Ok(())
-}
-/// Error of a thread whose setup failed.
-fn stale() -> Error {
-    Error::Setting {
-        field: "device",
-        found: "no memory or stream for a thread".into(),
-        expected: "enough memory".into(),
-    }
 }

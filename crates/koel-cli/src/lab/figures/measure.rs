@@ -72,12 +72,8 @@ impl Lab {
             .with_load(load)
             .with_duplicates(Duplicates::Unchecked)
             .with_seed(self.seed);
-        self.fastest_build(|| {
-            let (keys, values) = (pairs.keys.view(), pairs.values.view());
-            let table = kind.build(&self.stream, keys, values, &options)?;
-            let seconds = table.report().device_seconds;
-            Ok((table, seconds))
-        })
+        let build = || kind.build(&self.stream, pairs.keys.view(), pairs.values.view(), &options);
+        self.fastest_build(build, |table| table.report().device_seconds)
     }
     /// Returns the seconds of the fastest run of all queries. Fails on a wrong answer.
     pub(super) fn find(
@@ -100,12 +96,8 @@ impl Lab {
         pairs: &Pairs,
     ) -> Outcome<(Box<dyn ListTable>, f64)> {
         let options = Options::default().with_seed(self.seed);
-        self.fastest_build(|| {
-            let (keys, values) = (pairs.keys.view(), pairs.values.view());
-            let table = kind.build(&self.stream, keys, values, &options)?;
-            let seconds = table.report().device_seconds;
-            Ok((table, seconds))
-        })
+        let build = || kind.build(&self.stream, pairs.keys.view(), pairs.values.view(), &options);
+        self.fastest_build(build, |table| table.report().device_seconds)
     }
     /// Returns the seconds of the fastest lookup of every pair's key, where each of `distinct` keys
     /// occurs in turn. Fails unless every lookup gives exactly the key's entries of the list: its
@@ -192,14 +184,12 @@ impl Lab {
     /// Builds repeatedly. Returns the last table, and the seconds of the fastest build.
     fn fastest_build<T>(
         &self,
-        mut build: impl FnMut() -> koel::Result<(T, f64)>,
+        build: impl Fn() -> koel::Result<T>,
+        seconds: impl Fn(&T) -> f64,
     ) -> Outcome<(T, f64)> {
         let mut last = None;
-        let [times] = repeat(self.runs.into(), || {
-            let (table, seconds) = build()?;
-            last = Some(table);
-            koel::Result::Ok([seconds])
-        })?;
+        let [times] =
+            repeat(self.runs.into(), || koel::Result::Ok([seconds(last.insert(build()?))]))?;
         let Some(table) = last else { unreachable!("every run leaves its table") };
         Ok((table, times.min))
     }
