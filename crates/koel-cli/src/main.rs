@@ -25,7 +25,7 @@ use clap::error::{ContextKind, ContextValue};
 use clap::{Parser, Subcommand};
 use device::DeviceChoice;
 use failure::{Failure, Outcome};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Real-time parallel hashing on the GPU and the CPU.
@@ -92,6 +92,12 @@ struct Global {
     /// Also write the result as JSON; `-` writes JSON to standard output instead of the table
     #[arg(long, global = true, value_name = "FILE|-")]
     json: Option<PathBuf>,
+}
+impl Global {
+    /// Returns the file of `--json`, unless that is standard output.
+    fn json_file(&self) -> Option<&Path> {
+        self.json.as_deref().filter(|file| *file != Path::new("-"))
+    }
 }
 
 #[derive(Subcommand)]

@@ -1,7 +1,9 @@
 //! Output of commands: text on standard output, and files that are written whole or not at all.
 use crate::failure::{Failure, Outcome};
-use crate::signals;
+use crate::{Global, signals};
+use indicatif::{ProgressBar, ProgressStyle};
 use koel::file::Replacement;
+use serde::Serialize;
 use std::fmt::Display;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
@@ -34,6 +36,47 @@ pub(crate) fn report(failure: Failure) -> ExitCode {
     let style = anstyle::AnsiColor::Red.on_default().bold();
     say(format_args!("{style}error{style:#}: {message}"));
     status.into()
+}
+
+/// Returns the JSON of a report, with a line for each field.
+pub(crate) fn json(report: &impl Serialize) -> Outcome<String> {
+    ended(serde_json::to_string_pretty(report))
+}
+/// Returns the JSON of a report as one line.
+pub(crate) fn json_line(report: &impl Serialize) -> Outcome<String> {
+    ended(serde_json::to_string(report))
+}
+fn ended(json: serde_json::Result<String>) -> Outcome<String> {
+    Ok(json.map_err(|e| Failure::Other(format!("--json: {e}")))? + "\n")
+}
+
+/// Writes a result as JSON if wanted, and prints it as text unless standard output has the JSON.
+pub(crate) fn result(global: &Global, report: &impl Serialize, text: &str) -> Outcome {
+    match (&global.json, global.json_file()) {
+        (None, _) => {}
+        (Some(_), None) => return print(&json(report)?),
+        (Some(_), Some(file)) => write_file(file, json(report)?.as_bytes())?,
+    }
+    print(text)
+}
+
+/// Tells that a figure was drawn, also with these endings.
+#[cfg(feature = "bench")]
+pub(crate) fn tell_drawn(folder: &Path, name: &str, endings: &str) {
+    let file = folder.join(format!("{name}.png"));
+    say(format_args!("drawn: {} (and {endings})", file.display()));
+}
+
+/// Progress by steps of which each has a name.
+#[cfg(feature = "bench")]
+pub(crate) const STEPS: &str = "{bar:30} {pos}/{len} {msg}";
+/// Returns a progress bar on standard error, drawn only if that is a terminal.
+pub(crate) fn progress_bar(length: Option<u64>, template: &str) -> ProgressBar {
+    let bar = length.map_or_else(ProgressBar::no_length, ProgressBar::new);
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+    bar
 }
 
 /// Formats 1234567 as 1,234,567.

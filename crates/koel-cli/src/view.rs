@@ -53,9 +53,7 @@ pub(crate) struct Args {
 pub(crate) fn run(global: &Global, args: Args) -> Outcome {
     let files = Files::default().reads("A", &args.clouds.a).reads("B", &args.clouds.b);
     files.writes_json(global.json.as_deref()).check_apart()?;
-    if let Some(file) = global.json.as_deref().filter(|file| *file != Path::new("-")) {
-        output::check_writable(file)?;
-    }
+    global.json_file().map_or(Ok(()), output::check_writable)?;
     let server = Server::bind(Options::default().with_port(args.port)).map_err(failure)?;
     let scene = scene(global, &args)?;
     let handle = server.handle();

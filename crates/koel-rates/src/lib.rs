@@ -1,35 +1,89 @@
-//! Helpers shared by the measuring programs.
+//! What the measuring programs share: their arguments, and the rows that they print.
 
+use koel::limits::Rates;
 use koel::{Device, DeviceKind, Error, Result, Stream, limits};
+pub use koel_measure::*;
 use koel_provenance::Provenance;
+use rayon::prelude::*;
 use serde::{Serialize, Serializer};
 pub use serde_json::{Value, json};
+use std::collections::HashMap;
 
-/// Number of runs per median.
-pub const RUNS: usize = 7;
-
-/// Parses `4194304` or `2^22`.
-///
-/// # Errors
-/// Fails on any other text.
-pub fn size(text: &str) -> Result<usize> {
-    let n = match text.split_once('^') {
-        Some(("2", log)) => log.parse().ok().and_then(|log| 1usize.checked_shl(log)),
-        _ => text.parse().ok(),
-    };
-    n.ok_or_else(|| Error::Setting {
-        field: "size",
-        found: text.into(),
-        expected: "a number, or 2^k".into(),
-    })
+/// Arguments of a program: sizes, words, and lists `name=value,value`. What is asked for is taken
+/// out; [`sizes`](Arguments::sizes) takes the rest.
+pub struct Arguments {
+    left: Vec<String>,
+    /// What was asked for.
+    names: Vec<String>,
 }
-/// Returns the sizes that are the program's arguments, or others if there are none.
-///
-/// # Errors
-/// Fails on an argument that is no [size](size()).
-pub fn sizes_or(others: &[usize]) -> Result<Vec<usize>> {
-    let given = std::env::args().skip(1).map(|arg| size(&arg)).collect::<Result<Vec<_>>>()?;
-    Ok(if given.is_empty() { others.to_vec() } else { given })
+impl Arguments {
+    /// Reads those of this process.
+    pub fn read() -> Arguments {
+        Arguments { left: std::env::args().skip(1).collect(), names: vec![] }
+    }
+    /// Takes a word out. Returns whether it was there.
+    pub fn has(&mut self, word: &str) -> bool {
+        self.names.push(word.into());
+        let before = self.left.len();
+        self.left.retain(|arg| arg != word);
+        self.left.len() < before
+    }
+    /// Takes a word out, and the number after it if there is one, else `default`. `None` if the word
+    /// is not there.
+    pub fn numbered(&mut self, word: &str, default: usize) -> Option<usize> {
+        self.names.push(format!("{word} with a number"));
+        let at = self.left.iter().position(|arg| arg == word)?;
+        self.left.remove(at);
+        let number = self.left.get(at).and_then(|arg| size(arg));
+        number.inspect(|_| drop(self.left.remove(at))).or(Some(default))
+    }
+    /// Takes the list `name=` out, or that in `default`.
+    ///
+    /// # Errors
+    /// Fails on a value that `read` does not know.
+    pub fn list<T>(
+        &mut self,
+        name: &str,
+        default: &str,
+        read: impl Fn(&str) -> Option<T>,
+    ) -> Result<Vec<T>> {
+        self.names.push(format!("{name}="));
+        let of_name = |arg: &String| Some(arg.strip_prefix(name)?.strip_prefix('=')?.to_string());
+        let given = self.left.iter().find_map(of_name);
+        self.left.retain(|arg| of_name(arg).is_none());
+        let list = given.unwrap_or(default.into());
+        let values = list.split(',').filter(|value| !value.is_empty());
+        let expected = || format!("{name}= with a list, such as {default}");
+        values.map(|value| read(value).ok_or_else(|| wrong(value, expected()))).collect()
+    }
+    /// Takes the kind of a device out, `cpu` or `cuda`, and opens it; the best one if none is named.
+    /// Prints the first line of a record.
+    ///
+    /// # Errors
+    /// Fails if there is no such device.
+    pub fn device(&mut self) -> Result<Device> {
+        let device = match (self.has("cpu") || self.has("device=cpu"), self.has("cuda")) {
+            (true, _) => Device::cpu()?,
+            (_, true) => Device::cuda(0)?,
+            _ => Device::best()?,
+        };
+        eprintln!("{}", device.name());
+        print_provenance(&device);
+        Ok(device)
+    }
+    /// Returns the sizes that are left, or others if there are none.
+    ///
+    /// # Errors
+    /// Fails on an argument that nobody has taken and that is no [size].
+    pub fn sizes(self, others: &[usize]) -> Result<Vec<usize>> {
+        let expected = || format!("a number, 2^k, {}", self.names.join(", "));
+        let sizes = self.left.iter().map(|arg| size(arg).ok_or_else(|| wrong(arg, expected())));
+        let sizes = sizes.collect::<Result<Vec<_>>>()?;
+        Ok(if sizes.is_empty() { others.to_vec() } else { sizes })
+    }
+}
+fn wrong(found: &str, expected: String) -> Error {
+    Error::Setting { field: "argument", found: found.into(), expected }
 }
 /// Prints the first line of a record: its provenance.
 pub fn print_provenance(device: &Device) {
@@ -44,17 +98,6 @@ pub fn print_provenance(device: &Device) {
     let line = Line { provenance, machine: device.name() };
     println!("{}", serde_json::json!(line));
 }
-/// Returns the median device time of [`RUNS`] runs after two warm-up runs, in seconds.
-pub fn median(stream: &Stream, mut run: impl FnMut() -> Result<()>) -> Result<f64> {
-    (0..2).try_for_each(|_| run())?;
-    median_of(|| Ok(stream.time(&mut run)?.1))
-}
-/// Returns the median of [`RUNS`] times.
-pub fn median_of(mut time: impl FnMut() -> Result<f64>) -> Result<f64> {
-    let mut seconds = (0..RUNS).map(|_| time()).collect::<Result<Vec<f64>>>()?;
-    seconds.sort_by(f64::total_cmp);
-    Ok(seconds[RUNS / 2])
-}
 /// Returns the CPU time of all threads of this process, in seconds. Next to other programs, its
 /// differences say more than those of the clock.
 ///
@@ -66,6 +109,37 @@ pub fn cpu_seconds() -> f64 {
     let code = unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) };
     assert_eq!(code, 0, "the system measures CPU time");
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+}
+/// Returns the seconds of a run on a stream, and of its CPU time.
+///
+/// # Errors
+/// Those of the run.
+pub fn both_clocks(stream: &Stream, run: impl FnOnce() -> Result<()>) -> Result<[f64; 2]> {
+    let before = cpu_seconds();
+    let (_, seconds) = stream.time(run)?;
+    Ok([seconds, cpu_seconds() - before])
+}
+/// Builds tables on a stream, [`RUNS`] times, one after the other. Returns the last, the times, and
+/// the CPU times.
+///
+/// # Errors
+/// The first error of a build.
+pub fn built<T>(stream: &Stream, mut build: impl FnMut() -> Result<T>) -> Result<(T, [Times; 2])> {
+    let mut table = None;
+    let times = on_both_clocks(stream, || {
+        table = None; // two of them might not fit
+        table = Some(build()?);
+        Ok(())
+    })?;
+    let Some(table) = table else { unreachable!("every run leaves its table") };
+    Ok((table, times))
+}
+/// Returns the times of [`RUNS`] runs on a stream, and their CPU times.
+///
+/// # Errors
+/// The first error of a run.
+pub fn on_both_clocks(stream: &Stream, mut run: impl FnMut() -> Result<()>) -> Result<[Times; 2]> {
+    repeat(RUNS, || both_clocks(stream, &mut run))
 }
 /// Members of a JSON object, in their order.
 #[derive(Clone)]
@@ -108,33 +182,46 @@ pub fn print_copies(stream: &Stream) -> Result<()> {
     row![("op", "copy"), ("bytes_per_s", digits(copies.rates.median, 5))].print();
     Ok(())
 }
-/// Returns the rate of `count` items in `seconds`, in 10^9 per second, and the time.
-pub fn rate(count: usize, seconds: f64) -> Row {
-    let gps = count as f64 / seconds / 1e9;
-    row![("gps", decimals(gps, 2)), ("us", decimals(seconds * 1e6, 1))]
+/// Returns the rates of `count` items, in 10^9 per second: of the median run, the slowest and the
+/// fastest.
+fn rates(count: usize, times: Times) -> Row {
+    let Rates { median, min, max } = times.rates(count as f64 / 1e9);
+    row![("gps", digits(median, 4)), ("gps_min", digits(min, 4)), ("gps_max", digits(max, 4))]
 }
-/// Returns the rate of `count` lookups, and its share of `limit`, the random reads per second.
-pub fn rate_of_limit(count: usize, seconds: f64, limit: f64) -> Row {
-    let rate = count as f64 / seconds;
-    row![
-        ("gps", decimals(rate / 1e9, 2)),
-        ("limit_gps", decimals(limit / 1e9, 2)),
-        ("of_limit", decimals(rate / limit, 3))
-    ]
+/// Returns the rates of `count` items, and the time of the median run.
+pub fn rate(count: usize, times: Times) -> Row {
+    rates(count, times).and(&row![("us", decimals(times.median * 1e6, 1))])
 }
-/// Rounds to this many decimal places; to tens, hundreds and so on if negative.
-pub fn decimals(x: f64, places: i32) -> f64 {
-    let scale = 10f64.powi(places.abs());
-    if places < 0 { (x / scale).round() * scale } else { (x * scale).round() / scale }
+/// Returns the rates of `count` lookups, and the median's share of `limit`, the random reads per
+/// second.
+pub fn rate_of_limit(count: usize, times: Times, limit: f64) -> Row {
+    let of_limit = count as f64 / times.median / limit;
+    rates(count, times)
+        .and(&row![("limit_gps", decimals(limit / 1e9, 2)), ("of_limit", decimals(of_limit, 3))])
+}
+/// Returns the milliseconds of the median run, the fastest and the slowest.
+pub fn ms(times: Times) -> Row {
+    let [median, min, max] =
+        [times.median, times.min, times.max].map(|seconds| decimals(seconds * 1e3, 4));
+    row![("ms", median), ("ms_min", min), ("ms_max", max)]
 }
 /// Rounds each number to this many decimal places.
 pub fn all_decimals(numbers: &[f64], places: i32) -> Vec<f64> {
     numbers.iter().map(|&x| decimals(x, places)).collect()
 }
-/// Rounds to this many significant digits.
-pub fn digits(x: f64, count: i32) -> f64 {
-    match x.abs().log10().floor() {
-        log if log.is_finite() => decimals(x, count - 1 - log as i32),
-        _ => x,
-    }
+/// Returns `n` numbers below `distinct`, drawn at random; `0..n` if that many.
+pub fn drawn(n: usize, distinct: usize) -> Vec<u32> {
+    let distinct = distinct.max(1);
+    let draw = |i: usize| random_word(3, i as u64) % distinct as u64;
+    (0..n).into_par_iter().map(|i| if distinct == n { i as u32 } else { draw(i) as u32 }).collect()
+}
+/// Returns for each number the place of its first occurrence among the first occurrences: the ids
+/// of an index. Returns the number of ids, too.
+pub fn ids_of(numbers: &[u32]) -> (Vec<u32>, usize) {
+    let mut first = HashMap::new();
+    let ids = numbers.iter().map(|&number| {
+        let next = first.len() as u32;
+        *first.entry(number).or_insert(next)
+    });
+    (ids.collect(), first.len())
 }

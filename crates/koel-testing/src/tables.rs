@@ -1,5 +1,6 @@
 //! Devices to test on, sets of keys, and random words.
 use koel::Device;
+pub use koel_measure::Random;
 
 /// Returns the devices to test on: the CPU with all its threads and with one, the test executor, a
 /// GPU if there is one. `KOEL_TEST_DEVICES` may name kinds (`cpu,executor,cuda`): only those, and
@@ -76,20 +77,3 @@ pub const KEY_SETS: &[KeySet] = &[
     KeySet { name: "equal modulo 334214459", key: |i| (i % 12) * 334_214_459 + i / 12 },
     KeySet { name: "equal modulo 1900813", key: |i| (i % 2259) * 1_900_813 + i / 2259 },
 ];
-
-/// A generator of random words.
-pub struct Random(pub u64);
-impl Random {
-    /// Returns 64 bits.
-    pub fn word(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ z >> 31
-    }
-    /// Returns a number below `n`, or 0.
-    pub fn below(&mut self, n: u64) -> u64 {
-        self.word() % n.max(1)
-    }
-}

@@ -166,10 +166,11 @@ impl<'a> Records<'a> {
         format!("From {}.", self.used.borrow().iter().map(link).collect::<Vec<_>>().join(",\n"))
     }
 }
-/// Returns whether a field has this value; numbers may be powers, such as 2^24.
+/// Returns whether a field has this value, or one of these texts, separated by `|`; numbers may be
+/// powers, such as 2^24.
 fn matches(field: &Value, is: &str) -> bool {
     match field {
-        Value::String(text) => text == is,
+        Value::String(text) => is.split('|').any(|is| text == is),
         Value::Number(number) => number.as_f64() == parsed(is),
         Value::Bool(is_so) => is == is_so.to_string(),
         _ => false,

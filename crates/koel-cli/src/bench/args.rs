@@ -1,9 +1,10 @@
 //! Options of `koel bench`, and what combinations of them select.
+use super::distinct;
 use super::parameters::ParameterArgs;
-use super::repeats::Repeats;
 use crate::failure::{Failure, Outcome};
 use clap::ValueEnum;
 use koel::Duplicates;
+use koel_measure::{Arrangement, size};
 use koel_spatial::Order;
 use std::cmp::Ordering;
 use std::path::PathBuf;
@@ -86,9 +87,11 @@ pub(crate) struct Args {
     pub batch: Vec<usize>,
     /// Repeated keys among random ones: unique; twice, every key occurs twice; hot, one key has 10%
     /// of the pairs; zipf, the i-th key has 1/i of the first one's pairs; 0.1%, that share of the
-    /// pairs has another pair's key; equal, all pairs have one key [default: unique]
+    /// pairs has another pair's key; equal, all pairs have one key; near<D>x<S>, runs<L>,
+    /// blocks<B>, concat<C>, sorted<S> and reversed<S>: equal keys at a distance, in runs, in
+    /// repeated blocks or inputs, or sorted [default: unique]
     #[arg(long, value_name = "KEYS,...", value_delimiter = ',')]
-    pub duplicates: Vec<Repeats>,
+    pub duplicates: Vec<Arrangement>,
     /// How builds treat equal keys: unchecked (assumes that there are none), keep_last or
     /// keep_first; tables of lists keep all [default: unchecked; keep_last if keys repeat]
     #[arg(long, value_name = "POLICY,...", value_delimiter = ',', value_parser = policy)]
@@ -271,7 +274,7 @@ impl OrderName {
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Source {
     /// A number of random keys.
-    Random(usize, Repeats),
+    Random(usize, Arrangement),
     /// The voxels of a scan (`None`: the one inside the program) on a grid, in an order.
     Voxels(Option<PathBuf>, u32, OrderName),
     /// A file of 32-bit little-endian words.
@@ -300,21 +303,19 @@ impl Args {
 
     /// Returns the selected batch sizes, ascending and distinct.
     pub(crate) fn batches(&self) -> Vec<usize> {
-        let mut batches = self.batch.clone();
+        let mut batches = distinct(self.batch.iter().copied());
         batches.sort_unstable();
-        batches.dedup();
         batches
     }
     /// Returns the selected policies, distinct.
     pub(crate) fn policies(&self) -> Vec<Duplicates> {
-        distinct(&self.policy)
+        distinct(self.policy.iter().copied())
     }
 
     /// Returns the selected loads, ascending and distinct.
     pub(crate) fn loads(&self) -> Vec<f64> {
-        let mut loads = self.load.clone();
+        let mut loads = distinct(self.load.iter().copied());
         loads.sort_by(f64::total_cmp);
-        loads.dedup();
         loads
     }
 
@@ -325,7 +326,7 @@ impl Args {
         let voxels = |scan: Option<PathBuf>| Source::Voxels(scan, grid, order);
         let source = match self.keys.as_deref() {
             None if self.n.is_empty() => voxels(self.mesh.clone()),
-            None | Some("random") => Source::Random(1 << 22, Repeats::Unique),
+            None | Some("random") => Source::Random(1 << 22, Arrangement::Unique),
             Some("voxels") => voxels(self.mesh.clone()),
             Some(file) => {
                 let path = PathBuf::from(file);
@@ -384,8 +385,11 @@ impl Args {
         let mut counts = if self.n.is_empty() { vec![default] } else { self.n.clone() };
         counts.sort();
         counts.dedup();
-        let repeats =
-            if self.duplicates.is_empty() { vec![unique] } else { distinct(&self.duplicates) };
+        let repeats = if self.duplicates.is_empty() {
+            vec![unique]
+        } else {
+            distinct(self.duplicates.iter().copied())
+        };
         Ok(counts
             .iter()
             .flat_map(|&n| repeats.iter().map(move |&repeats| Source::Random(n, repeats)))
@@ -394,8 +398,8 @@ impl Args {
 }
 
 fn key_count(text: &str) -> Result<usize, String> {
-    let n = text.parse::<usize>().map_err(|_| "expected a whole number".to_string())?;
-    let count = if n < 48 { 1 << n } else { n };
+    let n = size(text).ok_or("expected a whole number, or 2^k")?;
+    let count = if n < 48 && !text.contains('^') { 1 << n } else { n };
     match count <= MAX_RANDOM {
         true => Ok(count),
         false => Err(format!(
@@ -408,16 +412,6 @@ fn policy(text: &str) -> Result<Duplicates, String> {
         .into_iter()
         .find(|&policy| policy_name(Some(policy)) == text)
         .ok_or_else(|| "expected unchecked, keep_last or keep_first".into())
-}
-/// Returns the distinct elements, in order of first occurrence.
-fn distinct<T: Copy + PartialEq>(all: &[T]) -> Vec<T> {
-    let mut distinct = vec![];
-    for one in all {
-        if !distinct.contains(one) {
-            distinct.push(*one);
-        }
-    }
-    distinct
 }
 fn load(text: &str) -> Result<f64, String> {
     text.parse::<f64>()
@@ -457,7 +451,7 @@ mod tests {
         assert_eq!(key_count("0"), Ok(1));
         assert_eq!(key_count("22"), Ok(1 << 22));
         assert_eq!(key_count("48"), Ok(48));
-        assert_eq!(key_count("31"), Ok(1 << 31));
+        assert_eq!(["31", "2^31", "2^3"].map(key_count), [1 << 31, 1 << 31, 8].map(Ok));
         assert!(
             key_count("32").is_err()
                 && key_count("47").is_err()
@@ -488,16 +482,17 @@ mod tests {
         );
         assert_eq!(
             args("--n 100,10,100").sources().unwrap(),
-            [100, 1024].map(|n| Source::Random(n, Repeats::Unique))
+            [100, 1024].map(|n| Source::Random(n, Arrangement::Unique))
         );
         assert_eq!(
             args("--keys random").sources().unwrap(),
-            [Source::Random(1 << 22, Repeats::Unique)]
+            [Source::Random(1 << 22, Arrangement::Unique)]
         );
         assert_eq!(
             args("--n 6,100 --duplicates zipf,unique,zipf").sources().unwrap(),
             [64, 100]
-                .map(|n| [Repeats::Zipf, Repeats::Unique].map(|repeats| Source::Random(n, repeats)))
+                .map(|n| [Arrangement::Zipf, Arrangement::Unique]
+                    .map(|repeats| Source::Random(n, repeats)))
                 .concat()
         );
         assert!(refused("--duplicates zipf").contains("--duplicates requires random keys"));

@@ -1,9 +1,9 @@
 //! Keys to insert and to look up. They depend only on the seed, not on the machine.
 use super::args::{MAX_RANDOM, Op, OrderName, Source};
-use super::repeats::Repeats;
 use crate::failure::{Failure, Outcome};
 use crate::intersect::load;
 use koel::Duplicates;
+use koel_measure::{Arrangement, Permutation};
 use koel_spatial::{Bounds, Grid};
 use rayon::prelude::*;
 use serde::{Serialize, Serializer};
@@ -33,7 +33,7 @@ pub(crate) struct Workload {
 }
 
 /// Description of keys, for people and for the JSON.
-#[derive(Clone, Serialize)]
+#[derive(Clone, Default, Serialize)]
 pub(crate) struct KeysAbout {
     /// random, voxels or file.
     pub source: &'static str,
@@ -52,9 +52,9 @@ pub(crate) struct KeysAbout {
     pub notes: Vec<String>,
     /// How keys repeat.
     #[serde(rename = "duplicates", serialize_with = "as_text")]
-    pub repeats: Repeats,
+    pub repeats: Arrangement,
 }
-fn as_text<S: Serializer>(repeats: &Repeats, serializer: S) -> Result<S::Ok, S::Error> {
+fn as_text<S: Serializer>(repeats: &Arrangement, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(repeats)
 }
 
@@ -110,62 +110,64 @@ impl Workload {
     /// of them, rounded up, has present keys, at random positions and each pair's key at most once.
     /// Queries of a build look up every pair's key.
     pub(crate) fn queries(&self, op: Op, kept: Option<&[u32]>) -> Queries {
-        let n = self.n() as u64;
-        let order = Permutation::new(n, self.seed ^ 0x5EED_0001);
-        let side = Permutation::new(n, self.seed ^ 0x5EED_0002);
-        let present = (n * op.hit_share().unwrap_or(100) as u64).div_ceil(100);
-        let query = |i: u64| match side.at(i) < present {
+        let share = op.hit_share().unwrap_or(100);
+        let present = (self.n() as u64 * u64::from(share)).div_ceil(100);
+        let seeds = [self.seed ^ 0x5EED_0001, self.seed ^ 0x5EED_0002];
+        let value = |pair: u32| kept.map_or(pair, |kept| kept[pair as usize]);
+        Queries::of(&self.keys, &self.absent, present, seeds, value)
+    }
+}
+impl Queries {
+    /// Returns as many queries as keys, in an order independent of them: `present` of these keys,
+    /// each at most once, at random positions among absent keys. `value` returns the expected answer
+    /// for the key of a pair.
+    pub(crate) fn of(
+        keys: &[u32],
+        absent: &[u32],
+        present: u64,
+        seeds: [u64; 2],
+        value: impl Fn(u32) -> u32 + Sync,
+    ) -> Queries {
+        let [order, side] = seeds.map(|seed| Permutation::new(keys.len() as u64, seed));
+        let query = |i: usize| match side.at(i as u64) < present {
             true => {
-                let index = order.at(i) as u32;
-                (self.keys[index as usize], kept.map_or(index, |kept| kept[index as usize]))
+                let pair = order.at(i as u64) as u32;
+                (keys[pair as usize], value(pair))
             }
-            false => (self.absent[i as usize], ABSENT),
+            false => (absent[i], ABSENT),
         };
-        let (keys, expected) = (0..n).into_par_iter().map(query).unzip();
+        let (keys, expected) = (0..keys.len()).into_par_iter().map(query).unzip();
         Queries { keys, expected }
     }
 }
 
-fn random(n: usize, repeats: Repeats, seed: u64) -> Workload {
-    let keys = Permutation::new(1 << 32, seed);
-    let of_ranks = |rank: &(dyn Fn(u64) -> u64 + Sync), range: std::ops::Range<u64>| {
-        range.into_par_iter().map(|i| keys.at(rank(i)) as u32).collect::<Vec<u32>>()
-    };
+fn random(n: usize, repeats: Arrangement, seed: u64) -> Workload {
+    let all = Permutation::new(1 << 32, seed);
+    let key = |rank: u32| all.at(rank.into()) as u32;
     let about = KeysAbout {
         source: "random",
         description: repeats.about(),
-        file: None,
-        grid: None,
-        order: None,
-        dropped: 0,
-        notes: vec![],
         repeats,
+        ..KeysAbout::default()
     };
-    let n = n as u64;
-    let absent = of_ranks(&|i| i, n..2 * n);
-    if repeats == Repeats::Unique {
-        return of_keys(about, of_ranks(&|i| i, 0..n), absent, seed);
+    let absent = (n..2 * n).into_par_iter().map(|rank| key(rank as u32)).collect();
+    if repeats == Arrangement::Unique {
+        let keys = (0..n as u32).into_par_iter().map(key).collect();
+        return of_keys(about, keys, absent, seed);
     }
-    let rank = |i: u64| repeats.rank(i, n, |i| random_word(seed ^ 0x5EED_0005, i));
+    let ranks = repeats.ranks(n, seed ^ 0x5EED_0005, key);
     let last = (0..n).map(|_| AtomicU32::new(0)).collect::<Vec<_>>();
     // Stored plus 1; 0 marks a key without pairs.
-    (0..n).into_par_iter().for_each(|i| {
-        let (last, i) = (&last[rank(i) as usize], i as u32 + 1);
+    ranks.par_iter().enumerate().for_each(|(i, &rank)| {
+        let (last, i) = (&last[rank as usize], i as u32 + 1);
         if last.load(Relaxed) < i {
             last.fetch_max(i, Relaxed);
         }
     });
     let distinct = last.par_iter().filter(|last| last.load(Relaxed) > 0).count();
-    let last = (0..n).into_par_iter().map(|i| last[rank(i) as usize].load(Relaxed) - 1).collect();
-    Workload { last: Some(last), distinct, ..of_keys(about, of_ranks(&rank, 0..n), absent, seed) }
-}
-
-/// Returns a random word for each number (Steele, Lea, Flood 2014: SplitMix).
-pub(crate) fn random_word(seed: u64, i: u64) -> u64 {
-    let mut z = seed.wrapping_add(i.wrapping_mul(0x9E37_79B9_7F4A_7C15));
-    z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ z >> 31
+    let keys = ranks.par_iter().map(|&rank| key(rank)).collect();
+    let last = ranks.into_par_iter().map(|rank| last[rank as usize].load(Relaxed) - 1).collect();
+    Workload { last: Some(last), distinct, ..of_keys(about, keys, absent, seed) }
 }
 
 /// A scan inside the program, so that it runs without input files.
@@ -195,8 +197,8 @@ fn voxels(file: Option<&Path>, resolution: u32, order: OrderName, seed: u64) -> 
         let voxel = [cell / (side * side), cell / side % side, cell % side].map(|c| c as u32);
         layout.encode::<u32>(voxel)
     };
-    let absent = absent_keys(&keys, (0..cells.len()).filter_map(|i| key(cells.at(i)).ok()))?
-        .ok_or_else(|| {
+    let absent =
+        absent_keys(&keys, cells.images().filter_map(|cell| key(cell).ok()))?.ok_or_else(|| {
             in_file(&"every voxel of the grid is occupied: none is left for lookups of absent keys")
         })?;
     let about = KeysAbout {
@@ -210,9 +212,8 @@ fn voxels(file: Option<&Path>, resolution: u32, order: OrderName, seed: u64) -> 
         file: Some(name),
         grid: Some(resolution),
         order: Some(order.name()),
-        dropped: 0,
         notes,
-        repeats: Repeats::Unique,
+        ..KeysAbout::default()
     };
     Ok(of_keys(about, keys, absent, seed))
 }
@@ -243,23 +244,13 @@ fn words(file: &Path, seed: u64) -> Outcome<Workload> {
         return Err(in_file(format!("{} distinct keys: at most 2^31", keys.len())));
     }
     let others = Permutation::new(1 << 32, seed ^ 0x5EED_0004);
-    let absent =
-        absent_keys(&keys, (0..others.len()).map(|i| others.at(i) as u32))?.unwrap_or_default();
+    let absent = absent_keys(&keys, others.images().map(|key| key as u32))?.unwrap_or_default();
     let description = match dropped {
         0 => format!("keys of {}", file.display()),
         _ => format!("distinct keys of {} ({dropped} repeated keys dropped)", file.display()),
     };
     let file = Some(file.display().to_string());
-    let about = KeysAbout {
-        source: "file",
-        description,
-        file,
-        grid: None,
-        order: None,
-        dropped,
-        notes: vec![],
-        repeats: Repeats::Unique,
-    };
+    let about = KeysAbout { source: "file", description, file, dropped, ..KeysAbout::default() };
     Ok(of_keys(about, keys, absent, seed))
 }
 
@@ -315,69 +306,10 @@ impl KeySet {
     }
 }
 
-/// A bijection of `0..len` onto itself, derived from a seed. Rounds of "add a key, multiply by an
-/// odd number, fold the high bits down" run on the next power of two and repeat until the image is
-/// below `len` (at most twice on average).
-pub(crate) struct Permutation {
-    len: u64,
-    mask: u64,
-    fold: u32,
-    round_keys: [u64; 3],
-}
-impl Permutation {
-    pub(crate) fn new(len: u64, seed: u64) -> Permutation {
-        let mask = len.max(1).next_power_of_two() - 1;
-        let round_keys = [1, 2, 3].map(|i| random_word(seed, i));
-        Permutation { len, mask, fold: mask.count_ones().div_ceil(2).max(1), round_keys }
-    }
-    pub(crate) fn len(&self) -> u64 {
-        self.len
-    }
-    /// Returns the image of `i`, which must be below the length.
-    pub(crate) fn at(&self, i: u64) -> u64 {
-        const MULTIPLIERS: [u64; 3] =
-            [0x9E37_79B9_85EB_CA6B, 0xD6E8_FEB8_C2B2_AE35, 0xFF51_AFD7_27D4_EB2F];
-        let mut x = i;
-        loop {
-            for (key, multiplier) in self.round_keys.iter().zip(MULTIPLIERS) {
-                x = x.wrapping_add(*key).wrapping_mul(multiplier) & self.mask;
-                x ^= x >> self.fold;
-            }
-            if x < self.len {
-                return x;
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::collections::HashSet;
-
-    #[test]
-    fn permutations_hit_everything_once() {
-        for len in [1, 2, 3, 4, 5, 7, 8, 9, 100, 1000, 1024, 1025, 10_000] {
-            for seed in 0..5 {
-                let permutation = Permutation::new(len, seed);
-                let images = (0..len).map(|i| permutation.at(i)).collect::<HashSet<u64>>();
-                assert_eq!(images.len() as u64, len);
-                assert!(images.iter().all(|&x| x < len));
-            }
-        }
-    }
-
-    #[test]
-    fn permutations_mix() {
-        // Neighbours end up far apart: in random order, about 2 in n pairs remain neighbours.
-        let permutation = Permutation::new(100_000, 7);
-        let close = (0..99_999)
-            .filter(|&i| permutation.at(i).abs_diff(permutation.at(i + 1)) < 100)
-            .count();
-        assert!((100..400).contains(&close), "{close}");
-        let other = Permutation::new(100_000, 8);
-        assert!((0..100).any(|i| other.at(i) != permutation.at(i)));
-    }
 
     fn check(workload: &Workload) {
         let n = workload.n();
@@ -402,14 +334,14 @@ mod tests {
     #[test]
     fn random_keys_follow_from_the_seed() {
         for n in [1, 2, 31, 1000] {
-            check(&random(n, Repeats::Unique, 3));
+            check(&random(n, Arrangement::Unique, 3));
         }
-        let (a, b, c) = [3, 3, 4].map(|seed| random(1000, Repeats::Unique, seed)).into();
+        let (a, b, c) = [3, 3, 4].map(|seed| random(1000, Arrangement::Unique, seed)).into();
         assert_eq!(a.keys, b.keys);
         assert_eq!(a.queries(Op::FIND_HALF, None).keys, b.queries(Op::FIND_HALF, None).keys);
         assert_ne!(a.keys, c.keys);
         // A longer input begins with the same keys, so that plots against N are comparable.
-        assert_eq!(random(2000, Repeats::Unique, 3).keys[..1000], a.keys[..]);
+        assert_eq!(random(2000, Arrangement::Unique, 3).keys[..1000], a.keys[..]);
         // Present and absent keys cover the 32-bit range.
         assert!(a.keys.iter().filter(|&&k| k >> 31 == 1).count().abs_diff(500) < 100);
     }

@@ -12,22 +12,20 @@ mod measure;
 mod parameters;
 mod peers;
 pub(crate) mod plot;
-mod repeats;
 mod report;
-mod verify;
+pub(crate) mod verify;
 
 use crate::apart::Files;
 use crate::failure::{Failure, Outcome};
 use crate::{Global, device, output};
 pub(crate) use args::Args;
 use args::{Op, Source};
-use indicatif::{ProgressBar, ProgressStyle};
 use keys::Workload;
 use koel::DeviceKind;
+use koel_measure::Arrangement;
 use machine::Machine;
 use measure::{Session, Settings};
 use peers::Peers;
-use repeats::Repeats;
 use std::path::Path;
 
 /// Runs `koel bench`. Rejects bad arguments before anything is measured.
@@ -39,7 +37,8 @@ pub(crate) fn run(global: &Global, args: Args) -> Outcome {
     }
     check_files(global, &args)?;
     let peers = args.peers.as_deref().map(Peers::read).transpose().map_err(Failure::input)?;
-    let progress = progress_bar();
+    // The bar moves only between rows: a thread that redraws it would be measured too.
+    let progress = output::progress_bar(Some(0), output::STEPS);
     progress.set_message("making keys");
     progress.tick();
     // The first source is read now, to detect a bad file early; later sources are random keys.
@@ -75,19 +74,12 @@ pub(crate) fn run(global: &Global, args: Args) -> Outcome {
     let machine = Machine::of(&device, fallback)?;
     let of_keys = keys.iter().flat_map(|(_, about)| about.notes.iter().cloned());
     let notes = of_keys.chain(without).chain(session.notes()).collect::<Vec<String>>();
-    let to_stdout = global.json.is_some() && json_file(global).is_none();
-    if !to_stdout {
-        let text = report::text(&machine, &keys, &session.rows, &limits, runs, &notes);
-        output::print(&text)?;
-    }
-    if global.json.is_some() {
-        let report =
-            json::Report::new(&machine, &limits, &session.rows, &keys, &notes, global.seed);
-        write_json(global, &report)?;
-    }
+    let text = report::text(&machine, &keys, &session.rows, &limits, runs, &notes);
+    let report = json::Report::new(&machine, &limits, &session.rows, &keys, &notes, global.seed);
+    output::result(global, &report, &text)?;
     if let Some(folder) = &args.plot {
         let drawn = plot::draw(folder, &machine, &keys, &session.rows, peers.as_ref())?;
-        tell_drawn(folder, &drawn);
+        drawn.iter().for_each(|name| output::tell_drawn(folder, name, ".svg"));
     }
     match session.wrong {
         0 => Ok(()),
@@ -104,37 +96,11 @@ fn check_files(global: &Global, args: &Args) -> Outcome {
     let files =
         files.may_read("--peers", args.peers.as_deref()).writes_json(global.json.as_deref());
     files.writes_into("--plot", args.plot.as_deref(), &["svg", "png"]).check_apart()?;
-    if let Some(file) = json_file(global) {
-        output::check_writable(file)?;
-    }
+    global.json_file().map_or(Ok(()), output::check_writable)?;
     if let Some(folder) = &args.plot {
         output::check_folder(folder)?;
     }
     Ok(())
-}
-
-fn write_json(global: &Global, report: &json::Report<'_>) -> Outcome {
-    let mut text =
-        serde_json::to_string_pretty(report).map_err(|e| Failure::Other(format!("--json: {e}")))?;
-    text.push('\n');
-    match json_file(global) {
-        Some(file) => output::write_file(file, text.as_bytes()),
-        None => output::print(&text),
-    }
-}
-
-fn tell_drawn(folder: &Path, names: &[String]) {
-    for name in names {
-        output::say(format_args!(
-            "drawn: {} (and .svg)",
-            folder.join(format!("{name}.png")).display()
-        ));
-    }
-}
-
-/// Returns the file of `--json`, unless that is standard output.
-fn json_file(global: &Global) -> Option<&Path> {
-    global.json.as_deref().filter(|file| *file != Path::new("-"))
 }
 
 /// Rejects a number of keys that does not fit host memory along with a table on the CPU. Otherwise
@@ -143,7 +109,7 @@ fn check_memory(source: &Source, ops: &[Op], lists: bool) -> Outcome {
     let Source::Random(n, repeats) = source else { return Ok(()) };
     // Keys, values of two builds, absent keys; queries and expected answers; answers; a large
     // table; and, with repeated keys, temporaries to find which pair is kept.
-    let of_copies = if *repeats == Repeats::Unique { 0 } else { 12 };
+    let of_copies = if *repeats == Arrangement::Unique { 0 } else { 12 };
     // Numbers of pairs, a sorted copy, and the list with the key of each entry.
     let of_lists = if lists { 40 } else { 0 };
     let bytes_per_key = 16 + 8 * ops.len().max(2) as u64 + 5 + 32 + of_copies + of_lists;
@@ -158,12 +124,12 @@ fn check_memory(source: &Source, ops: &[Op], lists: bool) -> Outcome {
     }
 }
 
-/// Returns a progress bar on standard error, drawn only if that is a terminal. It moves only
-/// between rows: a thread that redraws it would be measured too.
-fn progress_bar() -> ProgressBar {
-    let bar = ProgressBar::new(0);
-    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg}") {
-        bar.set_style(style);
-    }
-    bar
+/// Returns the distinct elements, in order of first occurrence.
+fn distinct<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {
+    all.into_iter().fold(vec![], |mut distinct, one| {
+        if !distinct.contains(&one) {
+            distinct.push(one);
+        }
+        distinct
+    })
 }

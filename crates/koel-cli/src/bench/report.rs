@@ -1,14 +1,15 @@
 //! Results as text: one block per set of keys and operation, fastest table first.
 use super::args::policy_name;
+use super::distinct;
 use super::keys::KeysAbout;
 use super::machine::Machine;
 use super::measure::Limits;
 use super::measure::Row;
 use super::parameters;
-use super::repeats::Repeats;
 use crate::output::thousands;
 use anstyle::{AnsiColor, Style};
 use koel::limits::RandomReads;
+use koel_measure::Arrangement;
 use std::fmt::Write;
 
 const BOLD: Style = Style::new().bold();
@@ -58,10 +59,10 @@ pub(super) fn text(
                 .copied()
                 .filter(|row| (row.op, row.batch, row.policy) == of)
                 .collect::<Vec<_>>();
-            block.sort_by(|a, b| median(b).total_cmp(&median(a)));
+            block.sort_by(|a, b| b.median().total_cmp(&a.median()));
             let (op, batch, policy) = of;
             let batch = batch.map(|batch| format!("{} per call", thousands(batch)));
-            let policy = (policies.len() > 1 || about.repeats != Repeats::Unique)
+            let policy = (policies.len() > 1 || about.repeats != Arrangement::Unique)
                 .then_some(policy_name(policy));
             let which =
                 [batch.as_deref(), policy].into_iter().flatten().collect::<Vec<_>>().join(", ");
@@ -162,22 +163,10 @@ fn stashed(row: &Row) -> Option<String> {
     (stashed > 0)
         .then(|| format!("{} pairs in the stash, {per_million} per million", thousands(stashed)))
 }
-/// Returns the distinct elements, in order of first occurrence.
-fn distinct<T: Copy + PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
-    all.fold(vec![], |mut distinct, one| {
-        if !distinct.contains(&one) {
-            distinct.push(one);
-        }
-        distinct
-    })
-}
 /// Adds a line without trailing blanks.
 fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
     out.push_str(text.to_string().trim_end_matches(' '));
     out.push('\n');
-}
-fn median(row: &Row) -> f64 {
-    row.rates.map_or(0.0, |r| r.median)
 }
 fn least(reads: &[RandomReads]) -> Option<f64> {
     reads.iter().map(|r| r.rates.max).min_by(f64::total_cmp)

@@ -2,13 +2,13 @@
 mod lists;
 
 use super::keys::{ABSENT, Queries};
-pub(super) use lists::Entries;
+pub(crate) use lists::Entries;
 use rayon::prelude::*;
 use std::fmt;
 
 /// The first wrong answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct WrongAnswer {
+pub(crate) struct WrongAnswer {
     /// Index of the query.
     index: usize,
     key: u32,
@@ -35,7 +35,7 @@ impl fmt::Display for WrongAnswer {
 /// expected value with the bits of `mark` flipped; an absent key must have both 0.
 ///
 /// Errors: the first wrong answer. `found` and `values` must have equal lengths.
-pub(super) fn check(
+pub(crate) fn check(
     queries: &Queries,
     mark: u32,
     values: &[u32],

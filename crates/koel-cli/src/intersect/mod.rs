@@ -21,7 +21,7 @@ pub(crate) use args::Args;
 use args::{BooleanName, MeshName, MethodName};
 use doubts::Extent;
 use files::Coordinates;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use input::{Input, Moment};
 use koel::Device;
 use koel_spatial::intersect::{
@@ -69,7 +69,7 @@ pub(crate) fn run(global: &Global, args: Args) -> Outcome {
             progress.finish_and_clear();
             doubts = report.has_doubts();
             lines = report.json()?;
-            if global.json.is_none() || json_file(global).is_some() {
+            if global.json.is_none() || global.json_file().is_some() {
                 output::print(&report.text())?;
             } else {
                 output::print(&lines)?;
@@ -81,7 +81,7 @@ pub(crate) fn run(global: &Global, args: Args) -> Outcome {
                 let report = labeller.frame(i, frame)?;
                 doubts |= report.has_doubts();
                 let line = report.json_line()?;
-                progress.suspend(|| match (&global.json, json_file(global)) {
+                progress.suspend(|| match (&global.json, global.json_file()) {
                     (Some(_), None) => output::print(&line),
                     _ => output::print(&report.line()),
                 })?;
@@ -90,7 +90,7 @@ pub(crate) fn run(global: &Global, args: Args) -> Outcome {
             progress.finish_and_clear();
         }
     }
-    if let Some(file) = json_file(global) {
+    if let Some(file) = global.json_file() {
         output::write_file(file, lines.as_bytes())?;
     }
     match args.strict && doubts {
@@ -319,7 +319,7 @@ fn check_files(global: &Global, frames: &[Frame], others: &[PathBuf]) -> Outcome
             .writes("--out-cloud", args.out_cloud.as_deref());
     }
     files.writes_json(global.json.as_deref()).check_apart()?;
-    json_file(global).map_or(Ok(()), output::check_writable)?;
+    global.json_file().map_or(Ok(()), output::check_writable)?;
     for (Frame { args, .. }, labels) in frames.iter().zip(&labels) {
         output::check_replaceable(&args.out)?;
         let named = [args.out_mesh.as_ref(), args.out_cloud.as_ref()];
@@ -388,10 +388,6 @@ fn volumes(solids: &Solids) -> [Volumes; 2] {
     [found.map(|of| of.volume), found.map(|of| of.error)].map(Volumes::new)
 }
 
-/// Returns the file of `--json`, unless that is standard output.
-fn json_file(global: &Global) -> Option<&Path> {
-    global.json.as_deref().filter(|file| *file != Path::new("-"))
-}
 /// Returns the label file next to the report: report.json has report.a.bin and report.b.bin.
 fn labels_file(out: &Path, side: Side) -> PathBuf {
     out.with_extension(if side == Side::A { "a.bin" } else { "b.bin" })
@@ -443,10 +439,8 @@ pub(crate) fn failure(error: IntersectError, names: &[String; 2]) -> Failure {
 /// long step takes its time.
 fn progress_bar(args: &Args, frames: usize) -> ProgressBar {
     let steps = 3 + u64::from(args.wants_volumes()) + u64::from(args.out_mesh.is_some());
-    let bar = ProgressBar::new(steps * frames as u64);
-    if let Ok(style) = ProgressStyle::with_template("{spinner} {bar:30} {msg} {elapsed}") {
-        bar.set_style(style);
-    }
+    let length = Some(steps * frames as u64);
+    let bar = output::progress_bar(length, "{spinner} {bar:30} {msg} {elapsed}");
     if !bar.is_hidden() {
         bar.enable_steady_tick(Duration::from_millis(100));
     }

@@ -11,11 +11,10 @@ use crate::apart::Files;
 use crate::failure::{Failure, Outcome};
 use crate::{Global, output};
 use chart::Chart;
-use indicatif::ProgressBar;
 use koel::{Device, DeviceKind};
 use koel_provenance::Provenance;
 use serde::Serialize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -83,7 +82,6 @@ struct Record<'a> {
 
 /// Runs an experiment. Rejects bad arguments before anything is measured.
 pub(crate) fn run(global: &Global, args: Args) -> Outcome {
-    let json_file = global.json.as_deref().filter(|file| *file != Path::new("-"));
     let folder = match &args.experiment {
         Experiment::Thresholds(thresholds::Args { common, .. })
         | Experiment::Chains(chains::Args { common, .. })
@@ -92,13 +90,11 @@ pub(crate) fn run(global: &Global, args: Args) -> Outcome {
     };
     let files = Files::default().writes_json(global.json.as_deref());
     files.writes_into("--plot", folder.as_deref(), &["svg", "png", "csv"]).check_apart()?;
-    if let Some(file) = json_file {
-        output::check_writable(file)?;
-    }
+    global.json_file().map_or(Ok(()), output::check_writable)?;
     if let Some(folder) = &folder {
         output::check_folder(folder)?;
     }
-    let progress = progress_bar();
+    let progress = output::progress_bar(Some(0), output::STEPS);
     let findings = match &args.experiment {
         Experiment::Thresholds(args) => thresholds::run(global.seed, args, &progress),
         Experiment::Chains(args) => chains::run(global.seed, args, &progress),
@@ -106,39 +102,16 @@ pub(crate) fn run(global: &Global, args: Args) -> Outcome {
         Experiment::Figures(args) => figures::run(global, args, &progress),
     }?;
     progress.finish_and_clear();
-    if global.json.is_none() || json_file.is_some() {
-        output::print(&findings.text)?;
-    }
-    if global.json.is_some() {
-        let provenance = Provenance::of_this_run(env!("KOEL_COMMIT"), findings.on_gpu);
-        let record = Record { provenance, findings: &findings.json };
-        let mut text = serde_json::to_string_pretty(&record)
-            .map_err(|e| Failure::Other(format!("--json: {e}")))?;
-        text.push('\n');
-        match json_file {
-            Some(file) => output::write_file(file, text.as_bytes())?,
-            None => output::print(&text)?,
-        }
-    }
+    let provenance = Provenance::of_this_run(env!("KOEL_COMMIT"), findings.on_gpu);
+    let record = Record { provenance, findings: &findings.json };
+    output::result(global, &record, &findings.text)?;
     if let Some(folder) = &folder {
         for (name, chart) in &findings.figures {
             chart.write(folder, name)?;
-            output::say(format_args!(
-                "drawn: {} (and .svg, .csv)",
-                folder.join(format!("{name}.png")).display()
-            ));
+            output::tell_drawn(folder, name, ".svg, .csv");
         }
     }
     Ok(())
-}
-
-/// Returns a progress bar on standard error, drawn only if that is a terminal.
-fn progress_bar() -> ProgressBar {
-    let bar = ProgressBar::new(0);
-    if let Ok(style) = indicatif::ProgressStyle::with_template("{bar:30} {pos}/{len} {msg}") {
-        bar.set_style(style);
-    }
-    bar
 }
 
 /// Formats columns of text, the first left-aligned, the others right-aligned.

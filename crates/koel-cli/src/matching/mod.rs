@@ -13,7 +13,6 @@ use crate::{Global, output};
 use args::{Change, Method, Wanted};
 pub(crate) use args::{MatchArgs, ModelsArgs};
 use finder::{Finder, Outcomes, Sought};
-use indicatif::{ProgressBar, ProgressStyle};
 use koel_vision::{Doubt, Found, Model, Models, Picture, TooFewEdges};
 use report::{Match, MatchReport, PART, SHOWS_PART, Timings, matrix};
 use std::path::{Path, PathBuf};
@@ -24,10 +23,8 @@ pub(crate) fn run_match(global: &Global, args: MatchArgs) -> Outcome {
     let (wanted, scene) = args.sides()?;
     let frames = Frames::of(scene, &IMAGES)?;
     check_pictures(global, &args, &wanted, &frames)?;
-    let json_file = global.json.as_deref().filter(|file| *file != Path::new("-"));
-    if let Some(file) = json_file {
-        output::check_writable(file)?;
-    }
+    let json_file = global.json_file();
+    json_file.map_or(Ok(()), output::check_writable)?;
     let sought = match wanted {
         Wanted::Models(db) => {
             let models = Models::load(db).map_err(Failure::input)?;
@@ -96,8 +93,7 @@ fn check_apart(global: &Global, args: &MatchArgs, wanted: &Wanted<'_>, frames: &
 
 /// Reports no match for a model without structure.
 fn without_model(global: &Global, model: &Path, frames: &Frames, reason: &str) -> Outcome {
-    let json_file = global.json.as_deref().filter(|file| *file != Path::new("-"));
-    let mut printer = Printer::new(global, json_file, matches!(frames, Frames::Many(_)));
+    let mut printer = Printer::new(global, global.json_file(), matches!(frames, Frames::Many(_)));
     let paths = match frames {
         Frames::One(path) => {
             read(path)?;
@@ -140,7 +136,9 @@ impl Search<'_> {
                 printer.print(&report)?;
             }
             Frames::Many(frames) => {
-                let progress = progress_bar(frames.len());
+                let length = Some(frames.len() as u64);
+                let progress =
+                    output::progress_bar(length, "{bar:30} {pos}/{len} frames, {eta} left");
                 for (number, path) in frames {
                     let begin = Instant::now();
                     let report = match koel_vision::read(&path) {
@@ -328,10 +326,9 @@ impl<'a> Printer<'a> {
     fn print(&mut self, report: &MatchReport) -> Outcome {
         if self.json {
             let text = match self.lines {
-                true => serde_json::to_string(report),
-                false => serde_json::to_string_pretty(report),
+                true => output::json_line(report)?,
+                false => output::json(report)?,
             };
-            let text = text.map_err(|e| Failure::Other(format!("--json: {e}")))? + "\n";
             match self.file {
                 Some(_) => self.kept.push_str(&text),
                 None => return output::print(&text),
@@ -345,15 +342,6 @@ impl<'a> Printer<'a> {
             None => Ok(()),
         }
     }
-}
-
-/// Returns a progress bar on standard error, drawn only if that is a terminal.
-fn progress_bar(frames: usize) -> ProgressBar {
-    let bar = ProgressBar::new(frames as u64);
-    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} frames, {eta} left") {
-        bar.set_style(style);
-    }
-    bar
 }
 
 /// Runs `koel models`.

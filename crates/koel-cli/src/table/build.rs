@@ -6,7 +6,7 @@ use super::csv::Gap;
 use super::faults::{in_file, out_of_memory};
 use super::format::Format;
 use super::selection::{ColumnName, Header, Selection};
-use super::{Table, check_header, json_file, say, tell};
+use super::{Table, check_header, tell};
 use crate::apart::Files;
 use crate::failure::{Failure, Outcome};
 use crate::{Global, device, output};
@@ -29,7 +29,7 @@ pub(crate) fn run_build(global: &Global, args: BuildArgs) -> Outcome {
     if args.out == Path::new("-") {
         return Err(in_file(&args.out, "a table is written to a file, not to standard output"));
     }
-    let json_file = json_file(global)?;
+    global.json_file().map_or(Ok(()), output::check_writable)?;
     output::check_replaceable(&args.out)?;
     let begin = Instant::now();
     let Pairs { keys, values, accounts } = pairs(&args, header)?;
@@ -85,7 +85,7 @@ pub(crate) fn run_build(global: &Global, args: BuildArgs) -> Outcome {
         notes,
         seconds: Seconds { read: read_seconds, build: build_seconds, write: write_seconds },
     };
-    say(global, json_file, &built, &built.text())
+    output::result(global, &built, &built.text())
 }
 /// Rejects options that exclude each other.
 fn check(args: &BuildArgs) -> Outcome {

@@ -6,7 +6,8 @@ use super::format::{Format, is_standard};
 use super::selection::Selection;
 use super::words::{Words, with_capacity};
 use crate::failure::{Failure, Outcome};
-use indicatif::{ProgressBar, ProgressBarIter, ProgressStyle};
+use crate::output;
+use indicatif::{ProgressBar, ProgressBarIter};
 use koel::file::Width;
 use koel_spatial::{Bounds, Grid, Order, Scan};
 use serde::Serialize;
@@ -228,10 +229,7 @@ pub(super) fn voxels(file: &Path, side: u32) -> Outcome<(Column, Account)> {
 
 /// Returns a progress bar in bytes on standard error, drawn only if that is a terminal.
 fn progress_bar(bytes: Option<u64>, file: &Path) -> ProgressBar {
-    let bar = bytes.map_or_else(ProgressBar::no_length, ProgressBar::new);
-    if let Ok(style) = ProgressStyle::with_template("{bar:30} {bytes}/{total_bytes} {msg}") {
-        bar.set_style(style);
-    }
+    let bar = output::progress_bar(bytes, "{bar:30} {bytes}/{total_bytes} {msg}");
     bar.set_message(format!("reading {}", file.display()));
     bar
 }

@@ -43,21 +43,15 @@ pub(crate) fn run_info(global: &Global, args: InfoArgs) -> Outcome {
         .writes_json(global.json.as_deref())
         .check_apart()?;
     check_table(&args.table)?;
-    let json_file = json_file(global)?;
+    global.json_file().map_or(Ok(()), output::check_writable)?;
     let (info, checked) = match args.quick {
         true => (koel::file::info(&args.table), "header"),
         false => (koel::file::verify(&args.table), "all"),
     };
     let table = Table::of(&args.table, &info.map_err(table_fault)?, checked);
-    say(global, json_file, &table, &table.text())
+    output::result(global, &table, &table.text())
 }
 
-/// Returns the file of `--json`, if it is not standard output.
-fn json_file(global: &Global) -> Outcome<Option<&Path>> {
-    let file = global.json.as_deref().filter(|file| *file != Path::new("-"));
-    file.map_or(Ok(()), output::check_writable)?;
-    Ok(file)
-}
 /// Prints notes on the input files to standard error.
 fn tell(notes: &[String]) {
     notes.iter().for_each(|note| output::say(format_args!("note: {note}")));
@@ -87,26 +81,8 @@ fn check_table(table: &Path) -> Outcome {
         false => Ok(()),
     }
 }
-/// Writes the report as JSON if wanted, and prints it as text unless standard output has the JSON.
-fn say(global: &Global, json_file: Option<&Path>, report: &impl Serialize, text: &str) -> Outcome {
-    if global.json.is_none() {
-        return output::print(text);
-    }
-    match json_file {
-        None => output::print(&json(report)?),
-        Some(file) => {
-            write_json(file, report)?;
-            output::print(text)
-        }
-    }
-}
 fn write_json(file: &Path, report: &impl Serialize) -> Outcome {
-    output::write_file(file, json(report)?.as_bytes())
-}
-fn json(report: &impl Serialize) -> Outcome<String> {
-    let json =
-        serde_json::to_string_pretty(report).map_err(|e| Failure::Other(format!("--json: {e}")))?;
-    Ok(json + "\n")
+    output::write_file(file, output::json(report)?.as_bytes())
 }
 
 /// Description of a table file.

@@ -6,7 +6,7 @@ use super::columns::{Account, Input};
 use super::faults::in_file;
 use super::format::Format;
 use super::selection::Selection;
-use super::{check_header, check_table, json_file, say, table_fault, tell, write_json};
+use super::{check_header, check_table, table_fault, tell, write_json};
 use crate::apart::Files;
 use crate::device::{self, DeviceChoice};
 use crate::failure::{Failure, Outcome};
@@ -31,7 +31,8 @@ pub(crate) fn run_query(global: &Global, args: QueryArgs) -> Outcome {
         .writes_json(global.json.as_deref())
         .check_apart()?;
     check_table(&args.table)?;
-    let json_file = json_file(global)?;
+    let json_file = global.json_file();
+    json_file.map_or(Ok(()), output::check_writable)?;
     let format = Format::of(&args.queries, args.format)?;
     if format == Format::Scan {
         return Err(in_file(
@@ -99,7 +100,7 @@ pub(crate) fn run_query(global: &Global, args: QueryArgs) -> Outcome {
         output::say(text.trim_end());
         return json_file.map_or(Ok(()), |file| write_json(file, &asked));
     }
-    say(global, json_file, &asked, &format!("{shown}{text}"))
+    output::result(global, &asked, &format!("{shown}{text}"))
 }
 /// Returns what the table's file holds. Errors: what cannot be asked in this way.
 fn table_info(args: &QueryArgs) -> Outcome<FileInfo> {

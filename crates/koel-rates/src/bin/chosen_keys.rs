@@ -11,12 +11,11 @@
 use koel::map::layout::{Layout, Number};
 use koel::types::KeyBits;
 use koel::{
-    Device, Map, MapBuilder, MapOptions, MapUpdater, Operation, Operations, Result, SetBuilder,
-    SetOptions, Stream,
+    Map, MapBuilder, MapOptions, MapUpdater, Operation, Operations, Result, SetBuilder, SetOptions,
+    Stream,
 };
 use koel_kernels::hash::mix::splitmix_at;
-use koel_rates::{RUNS, decimals, digits, print_provenance, row, size};
-use std::time::Instant;
+use koel_rates::{Arguments, RUNS, decimals, digits, repeat, row, seconds_of};
 
 const SEED: u32 = 7;
 /// Number of crafted keys among random ones.
@@ -25,20 +24,9 @@ const SOME: usize = 400;
 const BATCH: usize = 10_000;
 
 fn main() -> Result<()> {
-    let (mut device, mut sizes) = (Device::cpu()?, vec![]);
-    for word in std::env::args().skip(1) {
-        match word.as_str() {
-            "cpu" => {}
-            "cuda" => device = Device::cuda(0)?,
-            _ => sizes.push(size(&word)?),
-        }
-    }
-    if sizes.is_empty() {
-        sizes = vec![10_000, 40_000, 160_000, 1_000_000];
-    }
-    print_provenance(&device);
-    let stream = device.stream()?;
-    for n in sizes {
+    let mut args = Arguments::read();
+    let stream = args.device()?.stream()?;
+    for n in args.sizes(&[10_000, 40_000, 160_000, 1_000_000])? {
         rates::<u32>(&stream, n)?;
         rates::<u64>(&stream, n)?;
     }
@@ -71,20 +59,15 @@ fn compare<K: KeyBits>(
     inputs: &[Vec<K>; 3],
     mut run: impl FnMut(&[K]) -> Result<(f64, u32)>,
 ) -> Result<()> {
-    let (mut seconds, mut attempts) = ([const { vec![] }; 3], [0; 3]);
-    for i in 0..RUNS + 2 {
-        for ((keys, seconds), attempts) in inputs.iter().zip(&mut seconds).zip(&mut attempts) {
-            let (took, begun) = run(keys)?;
-            *attempts = begun;
-            if i >= 2 {
-                seconds.push(took);
-            }
+    let mut attempts = [0; 3];
+    let times = repeat(RUNS, || {
+        let mut seconds = [0.0; 3];
+        for (i, keys) in inputs.iter().enumerate() {
+            (seconds[i], attempts[i]) = run(keys)?;
         }
-    }
-    let [random, chosen, some] = seconds.map(|mut seconds: Vec<f64>| {
-        seconds.sort_by(f64::total_cmp);
-        seconds[RUNS / 2]
-    });
+        Result::Ok(seconds)
+    })?;
+    let [random, chosen, some] = times.map(|times| times.median);
     let key_bits = size_of::<K>() * 8;
     row![
         ("op", op),
@@ -100,48 +83,50 @@ fn compare<K: KeyBits>(
     .print();
     Ok(())
 }
+/// Returns the table of a call, and the seconds until the device has finished it.
+fn finished<T>(stream: &Stream, build: impl FnOnce() -> Result<T>) -> Result<(T, f64)> {
+    seconds_of(|| {
+        let table = build()?;
+        stream.synchronize().map(|()| table)
+    })
+}
+fn check(found: u64, input: &[impl KeyBits]) {
+    assert_eq!(found, input.len() as u64, "keys are missing");
+}
 fn map<K: KeyBits>(stream: &Stream, input: &[K], values: &[u32]) -> Result<(f64, u32)> {
     let options = MapOptions::default().with_seed(SEED);
     let mut builder = MapBuilder::new(stream.device(), options)?;
     let (keys, values) = (stream.device().stage(input)?, stream.device().stage(values)?);
-    let start = Instant::now();
-    let map: Map<K, u32> = builder.build(stream, keys.view(), values.view())?;
-    stream.synchronize()?;
-    let seconds = start.elapsed().as_secs_f64();
-    assert_eq!(map.count(input)?, input.len() as u64, "keys are missing");
+    let (map, seconds) = finished(stream, || builder.build(stream, keys.view(), values.view()))?;
+    check(map.count(input)?, input);
     Ok((seconds, map.report()?.attempts))
 }
 fn set<K: KeyBits>(stream: &Stream, input: &[K]) -> Result<(f64, u32)> {
     let options = SetOptions::default().with_seed(SEED);
     let mut builder = SetBuilder::new(stream.device(), options)?;
     let keys = stream.device().stage(input)?;
-    let start = Instant::now();
-    let set = builder.build(stream, keys.view())?;
-    stream.synchronize()?;
-    let seconds = start.elapsed().as_secs_f64();
-    assert_eq!(set.count(input)?, input.len() as u64, "keys are missing");
+    let (set, seconds) = finished(stream, || builder.build(stream, keys.view()))?;
+    check(set.count(input)?, input);
     Ok((seconds, set.report()?.attempts))
 }
 /// Inserts batches of new keys into an initially empty map.
 fn update<K: KeyBits>(stream: &Stream, input: &[K], values: &[u32]) -> Result<(f64, u32)> {
     let (device, options) = (stream.device(), MapOptions::default().with_seed(SEED));
-    let none = device.stage::<K>(&[])?;
-    let no_values = device.stage::<u32>(&[])?;
-    let mut map = MapBuilder::new(device, options)?.build(stream, none.view(), no_values.view())?;
+    let mut map = Map::<K, u32>::build_with(device, options, &[], &[])?;
     let mut updater = MapUpdater::new(device, options)?;
     let n = input.len();
     let (keys, values) = (device.stage(input)?, device.stage(values)?);
     let mut outcomes = device.alloc(n)?;
-    let start = Instant::now();
-    for first in (0..n).step_by(BATCH) {
-        let batch = first..(first + BATCH).min(n);
-        let (keys, values) =
-            (keys.view().slice(batch.clone())?, values.view().slice(batch.clone())?);
-        let all = Operations::All(Operation::InsertOrAssign);
-        updater.apply(&mut map, stream, all, keys, values, outcomes.view_mut().slice(batch)?)?;
-    }
-    stream.synchronize()?;
-    let seconds = start.elapsed().as_secs_f64();
-    assert_eq!(map.count(input)?, input.len() as u64, "keys are missing");
+    let all = Operations::All(Operation::InsertOrAssign);
+    let batches = (0..n).step_by(BATCH).map(|first| first..(first + BATCH).min(n));
+    let apply_all = || {
+        batches.into_iter().try_for_each(|batch| {
+            let (keys, values) =
+                (keys.view().slice(batch.clone())?, values.view().slice(batch.clone())?);
+            updater.apply(&mut map, stream, all, keys, values, outcomes.view_mut().slice(batch)?)
+        })
+    };
+    let ((), seconds) = finished(stream, apply_all)?;
+    check(map.count(input)?, input);
     Ok((seconds, map.report()?.attempts))
 }

@@ -10,24 +10,20 @@
 //! `compute-sanitizer`.
 use koel::map::{MapBuilder, MapOptions};
 use koel::{Buffer, Device, Error, Graph, Map, Result, Stream};
-use koel_rates::{decimals, print_provenance, row};
+use koel_rates::{Arguments, decimals, repeat, row, seconds_of};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Barrier, Mutex, PoisonError, RwLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 fn main() -> Result<()> {
-    let words = std::env::args().skip(1).collect::<Vec<_>>();
-    let has = |word: &str| words.iter().any(|w| w == word);
-    let device = if has("cuda") { Device::cuda(0)? } else { Device::cpu()? };
-    print_provenance(&device);
-    let seconds = words
-        .iter()
-        .position(|w| w == "stress")
-        .map(|i| words.get(i + 1).and_then(|s| s.parse().ok()).unwrap_or(5));
-    if has("overlap") || seconds.is_none() {
+    let mut args = Arguments::read();
+    let (overlaps, seconds) = (args.has("overlap"), args.numbered("stress", 5));
+    let device = args.device()?;
+    args.sizes(&[])?;
+    if overlaps || seconds.is_none() {
         overlap(&device)?;
     }
-    seconds.map_or(Ok(()), |seconds| stress(&device, seconds))
+    seconds.map_or(Ok(()), |seconds| stress(&device, seconds as u64))
 }
 
 /// Launches per graph, and queries per launch: too few to fill a GPU.
@@ -51,20 +47,19 @@ fn overlap(device: &Device) -> Result<()> {
     let streams = [device.stream()?, device.stream()?];
     let mut graphs = [work(&streams[0])?, work(&streams[1])?];
     let mut rate = |streams: [&Stream; 2]| -> Result<f64> {
-        let mut best = f64::MAX;
-        for _ in 0..20 {
-            streams.iter().try_for_each(|stream| stream.synchronize())?;
-            let start = Instant::now();
-            for _ in 0..4 {
-                graphs
-                    .iter_mut()
-                    .zip(streams)
-                    .try_for_each(|(graph, stream)| graph.launch(stream))?;
-            }
-            streams.iter().try_for_each(|stream| stream.synchronize())?;
-            best = best.min(start.elapsed().as_secs_f64());
-        }
-        Ok((8 * LAUNCHES * FEW) as f64 / best / 1e9)
+        let wait = || streams.iter().try_for_each(|stream| stream.synchronize());
+        let [times] = repeat(20, || {
+            wait()?;
+            let all = || {
+                for _ in 0..4 {
+                    let mut each = graphs.iter_mut().zip(streams);
+                    each.try_for_each(|(graph, stream)| graph.launch(stream))?;
+                }
+                wait()
+            };
+            Result::Ok([seconds_of(all)?.1])
+        })?;
+        Ok((8 * LAUNCHES * FEW) as f64 / times.min / 1e9)
     };
     let (one, two) = (rate([&streams[0], &streams[0]])?, rate([&streams[0], &streams[1]])?);
     let expected = queries
@@ -202,24 +197,20 @@ fn of_version(keys: &[u32], version: u32) -> Vec<u32> {
 }
 
 fn stress(device: &Device, seconds: u64) -> Result<()> {
-    let shared = Stress::new(device)?;
+    let shared = &Stress::new(device)?;
+    let all_asked = (0..6).map(|_| shared.asked()).collect::<Result<Vec<_>>>()?;
+    let mut builder = MapBuilder::new(device, MapOptions::default())?;
     std::thread::scope(|s| {
-        for _ in 0..6 {
-            s.spawn(|| {
-                let mut asked = shared.asked();
-                shared.until_end(&mut || shared.ask(asked.as_mut().map_err(|_| stale())?));
-            });
+        for mut asked in all_asked {
+            s.spawn(move || shared.until_end(&mut || shared.ask(&mut asked)));
         }
-        s.spawn(|| {
-            let mut builder = MapBuilder::new(device, MapOptions::default());
-            shared.until_end(&mut || shared.rebuild(builder.as_mut().map_err(|_| stale())?));
-        });
+        s.spawn(|| shared.until_end(&mut || shared.rebuild(&mut builder)));
         s.spawn(|| shared.until_end(&mut || shared.replace()));
         std::thread::sleep(Duration::from_secs(seconds));
         shared.ended.store(true, Relaxed);
     });
     let Stress { fault, lookups, rebuilds, drops, .. } = shared;
-    if let Some(e) = fault.into_inner().unwrap_or_else(PoisonError::into_inner) {
+    if let Some(e) = fault.lock().unwrap_or_else(PoisonError::into_inner).take() {
         return Err(e);
     }
     row![
@@ -234,12 +225,4 @@ fn stress(device: &Device, seconds: u64) -> Result<()> {
     ]
     .print();
     Ok(())
-}
-/// Error of a thread whose setup failed.
-fn stale() -> Error {
-    Error::Setting {
-        field: "device",
-        found: "no memory or stream for a thread".into(),
-        expected: "enough memory".into(),
-    }
 }

@@ -1,15 +1,17 @@
-//! Frames of an intersection whose points are new each time, compared with frames whose poses are.
+//! Frames of an intersection: the first ones, for which kernels must be loaded; frames whose poses
+//! are new; and frames whose points are.
 //!
 //! `cargo run --release -p koel-rates --bin deforming_frames -- [POINTS] [GRID] [FRAMES]` prints
-//! lines of JSON: milliseconds per frame, the median of `FRAMES`, from the first call to the end of
-//! the work. Points are those of each cloud. The labels of the last frame are compared with those
-//! of new clouds.
+//! lines of JSON. The first row has the milliseconds of the process's first intersector and of its
+//! first five frames; `CUDA_CACHE_DISABLE=1` turns the driver's cache off. The others have the
+//! milliseconds per frame: the median of `FRAMES`, the fastest and the slowest, from the first call
+//! to the end of the work. Points are those of each cloud. The labels of the last frame are compared
+//! with those of new clouds.
 use koel::{Buffer, Device};
-use koel_rates::{decimals, print_provenance, row};
+use koel_rates::{Arguments, Row, all_decimals, decimals, ms, repeat, row, seconds_of};
 use koel_spatial::intersect::{Intersector, Method, Pose, Side};
 use koel_spatial::{Grid, PointCloud};
 use std::error::Error;
-use std::time::Instant;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -20,15 +22,15 @@ const SHAPES: usize = 4;
 type Points = [Buffer<u32>; 2];
 
 fn main() -> Result<()> {
-    let args = std::env::args().skip(1).map(|a| a.parse());
-    let args = args.collect::<std::result::Result<Vec<usize>, _>>()?;
+    let mut args = Arguments::read();
+    let device = args.device()?;
+    let args = args.sizes(&[])?;
     let [points, n, frames] = [(0, 160_000), (1, 128), (2, 101)]
         .map(|(i, default)| args.get(i).copied().unwrap_or(default));
-    let device = Device::best()?;
-    print_provenance(&device);
     let shapes = (0..SHAPES).map(|i| [-0.2, 0.2].map(|x| bent_sphere(points, x, i)));
     let grid = Grid::new([-1.0; 3], 2.0 / n as f64, n as u32)?;
     let sequence = Sequence { device, grid, frames, shapes: shapes.collect() };
+    sequence.first()?;
     let mut alone = sequence.intersector((frames + 1) % SHAPES)?;
     alone.frame(&Pose::IDENTITY, &Pose::IDENTITY)?;
     sequence.separate(&mut alone)?;
@@ -57,31 +59,41 @@ impl Sequence {
         let both = |[a, b]: &[PointCloud; 2]| Ok([on_device(a)?, on_device(b)?]);
         self.shapes.iter().map(both).collect()
     }
-    /// Runs frames, the first two untimed, and prints the median.
+    /// Runs frames, the first two untimed, and prints their times.
     fn timed(&self, what: &str, mut run: impl FnMut(usize) -> Result<()>) -> Result<()> {
-        let mut all = vec![];
-        for i in 0..self.frames + 2 {
-            let clock = Instant::now();
-            run(i)?;
-            all.push(clock.elapsed().as_secs_f64() * 1e3);
-        }
+        let mut frames = 0..;
+        let mut next = || seconds_of(|| frames.next().map_or(Ok(()), &mut run));
+        let [times] = repeat(self.frames, || Result::Ok([next()?.1]))?;
+        self.about().and(&row![("frame", what.to_string())]).and(&ms(times)).print();
+        Ok(())
+    }
+    fn about(&self) -> Row {
         row![
             ("device", self.device.name()),
             ("points", self.shapes[0][0].positions.len()),
-            ("grid", self.grid.resolution()),
-            ("frame", what.to_string()),
-            ("ms", decimals(median(all.split_off(2)), 4))
+            ("grid", self.grid.resolution())
         ]
-        .print();
+    }
+    /// The first frames of the process.
+    fn first(&self) -> Result<()> {
+        let (mut one, preparing) = seconds_of(|| self.intersector(0))?;
+        let mut frames = vec![];
+        for _ in 0..5 {
+            frames.push(seconds_of(|| finished(&mut one, 0))?.1 * 1e3);
+        }
+        self.about()
+            .and(&row![
+                ("frame", "first"),
+                ("prepare_ms", decimals(preparing * 1e3, 2)),
+                ("frame_ms", all_decimals(&frames, 2)),
+                ("voxels", one.voxels(Side::A)?.len())
+            ])
+            .print();
         Ok(())
     }
     /// Frames launched one by one.
     fn separate(&self, alone: &mut Intersector) -> Result<()> {
         let (staged, mut one) = (self.staged()?, self.intersector(0)?);
-        let finished = |one: &mut Intersector, i: usize| -> Result<()> {
-            one.frame(&pose(i), &Pose::IDENTITY)?;
-            Ok(one.stream().synchronize()?)
-        };
         self.timed("new poses", |i| finished(&mut one, i))?;
         self.timed("new points of A, device memory", |i| {
             let [a, _] = &staged[i % SHAPES];
@@ -119,6 +131,11 @@ impl Sequence {
         check(recorded.intersector_mut(), alone)
     }
 }
+/// Computes a frame, and waits for it.
+fn finished(one: &mut Intersector, i: usize) -> Result<()> {
+    one.frame(&pose(i), &Pose::IDENTITY)?;
+    Ok(one.stream().synchronize()?)
+}
 fn pose(i: usize) -> Pose {
     Pose { translation: [1e-3 * (i % 7) as f64, 0.0, 0.0], ..Pose::IDENTITY }
 }
@@ -149,8 +166,4 @@ fn bent_sphere(points: usize, x: f32, shape: usize) -> PointCloud {
     let by = 0.02 * shape as f32;
     let position = |[a, b, c]: &[f32; 3]| [0.6 * a + x + by * b * b, 0.6 * b, (0.6 - by) * c];
     PointCloud { positions: normals.iter().map(position).collect(), normals: Some(normals) }
-}
-fn median(mut all: Vec<f64>) -> f64 {
-    all.sort_by(f64::total_cmp);
-    all[all.len() / 2]
 }

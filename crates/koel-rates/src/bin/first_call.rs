@@ -7,41 +7,35 @@
 use koel::device::CudaOptions;
 use koel::device::cudarc::driver::result;
 use koel::{Device, MapBuilder, MapOptions};
-use koel_rates::{all_decimals, decimals, print_provenance, row};
-use std::time::Instant;
+use koel_rates::{Arguments, all_decimals, decimals, print_provenance, row, seconds_of};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let args = std::env::args().skip(1).collect::<Vec<_>>();
-    let n = args.iter().find_map(|a| a.parse().ok()).unwrap_or(1usize << 16);
-    let machine_code = !args.iter().any(|a| a == "ptx");
+    let mut args = Arguments::read();
+    let machine_code = !args.has("ptx");
+    let n = args.sizes(&[1 << 16])?[0];
 
     // Unavoidable work goes first: koel then finds both steps done.
-    let clock = Instant::now();
-    result::init()?;
-    let init = ms(clock);
-    let clock = Instant::now();
+    let ((), init) = seconds_of(result::init)?;
     // SAFETY: nothing releases the context: it lives as long as the process.
-    unsafe { result::primary_ctx::retain(result::device::get(0)?) }?;
-    let context = ms(clock);
-
-    let clock = Instant::now();
-    let device = Device::cuda_with(0, CudaOptions::default().with_machine_code(machine_code))?;
-    let opening = ms(clock);
+    let retain = || unsafe { result::primary_ctx::retain(result::device::get(0)?) };
+    let (_, context) = seconds_of(retain)?;
+    let options = CudaOptions::default().with_machine_code(machine_code);
+    let (device, opening) = seconds_of(|| Device::cuda_with(0, options))?;
 
     let keys = (0..n as u32).map(|i| i.wrapping_mul(0x9E37_79B1)).collect::<Vec<_>>();
     let values = (0..n as u32).collect::<Vec<_>>();
     let (mut builds, mut lookups) = (vec![], vec![]);
     for _ in 0..4 {
-        let clock = Instant::now();
-        let stream = device.stream()?;
-        let (k, v) = (device.stage(&keys)?, device.stage(&values)?);
-        let map =
-            MapBuilder::new(&device, MapOptions::default())?.build(&stream, k.view(), v.view())?;
-        stream.synchronize()?;
-        builds.push(ms(clock));
-        let clock = Instant::now();
-        let found = map.get(&keys)?;
-        lookups.push(ms(clock));
+        let (map, seconds) = seconds_of(|| {
+            let stream = device.stream()?;
+            let (k, v) = (device.stage(&keys)?, device.stage(&values)?);
+            let mut builder = MapBuilder::new(&device, MapOptions::default())?;
+            let map = builder.build(&stream, k.view(), v.view())?;
+            stream.synchronize().map(|()| map)
+        })?;
+        builds.push(seconds * 1e3);
+        let (found, seconds) = seconds_of(|| map.get(&keys))?;
+        lookups.push(seconds * 1e3);
         if found.iter().zip(&values).any(|(found, value)| *found != Some(*value)) {
             return Err("a lookup gave a wrong answer".into());
         }
@@ -51,15 +45,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ("device", device.name()),
         ("pairs", n),
         ("machine_code", machine_code),
-        ("init_ms", decimals(init, 2)),
-        ("context_ms", decimals(context, 2)),
-        ("device_cuda_ms", decimals(opening, 2)),
+        ("init_ms", decimals(init * 1e3, 2)),
+        ("context_ms", decimals(context * 1e3, 2)),
+        ("device_cuda_ms", decimals(opening * 1e3, 2)),
         ("build_ms", all_decimals(&builds, 2)),
         ("get_ms", all_decimals(&lookups, 2))
     ]
     .print();
     Ok(())
-}
-fn ms(since: Instant) -> f64 {
-    since.elapsed().as_secs_f64() * 1e3
 }

@@ -8,37 +8,31 @@
 //!
 //! `gps`: 10^9 keys, pairs or values per second, the median of 7 runs after 2 warm-up runs. Builds
 //! allocate their output, and wait for the number of distinct keys. `distinct`: columns of keys
-//! drawn at random from this many; for an index, `encode` builds it and looks up the whole column.
+//! drawn at random from this many; for an index, `encode` builds it and looks up the whole column,
+//! and so does `index128_encode` of 128-bit keys, into an existing index.
 //! `each`: values per key in a multimap, in random order in the input; `zipf`: group sizes by
 //! Zipf's law over n keys. Each is measured with the values of a key in input order and in any
 //! order. Every answer is compared with the host's.
 use koel::{
-    Buffer, Device, IndexBuilder, IndexOptions, MultiMap, MultiMapBuilder, MultiMapOptions, Result,
-    Retriever, Stream, ValueOrder,
+    IndexBuilder, IndexOptions, MultiMapBuilder, MultiMapOptions, Result, Retriever, Stream,
+    ValueOrder,
 };
-use koel_kernels::hash::mix::{mix, splitmix_at};
-use koel_rates::{Row, Value, json, median, print_copies, print_provenance, rate, row, size};
+use koel_kernels::hash::mix::splitmix_at;
+use koel_rates::{
+    Arguments, Arrangement, NumberedKey, Row, Times, Value, built, drawn, ids_of, json, on_stream,
+    print_copies, rate, row, size,
+};
 use rayon::prelude::*;
 
 fn main() -> Result<()> {
-    let (mut sizes, mut distinct, mut each) = (vec![], vec![], vec![]);
-    for arg in std::env::args().skip(1) {
-        match arg.split_once('=') {
-            Some(("distinct", list)) => {
-                distinct = list.split(',').map(size).collect::<Result<Vec<_>>>()?
-            }
-            Some(("each", list)) => {
-                each = list.split(',').map(Each::from).collect::<Result<Vec<_>>>()?
-            }
-            _ => sizes.push(size(&arg)?),
-        }
-    }
-    let stream = Device::best()?.stream()?;
-    eprintln!("{}", stream.device().name());
-    print_provenance(stream.device());
+    let mut args = Arguments::read();
+    let distinct = args.list("distinct", "", size)?;
+    let each = args.list("each", "", Each::from)?;
+    let stream = args.device()?.stream()?;
     print_copies(&stream)?;
-    for n in sizes {
+    for n in args.sizes(&[])? {
         distinct.iter().try_for_each(|&d| index(&stream, n, d))?;
+        distinct.iter().try_for_each(|&d| index128(&stream, n, d))?;
         for order in [ValueOrder::Input, ValueOrder::Any] {
             each.iter().try_for_each(|each| multi_map(&stream, n, each, order))?;
         }
@@ -51,23 +45,16 @@ enum Each {
     Zipf,
 }
 impl Each {
-    fn from(text: &str) -> Result<Each> {
-        Ok(if text == "zipf" { Each::Zipf } else { Each::Same(size(text)?) })
+    fn from(text: &str) -> Option<Each> {
+        Some(if text == "zipf" { Each::Zipf } else { Each::Same(size(text)?) })
     }
-    /// Returns the rank of the key of pair `i` of `n`.
-    fn rank(&self, i: usize, n: usize) -> u32 {
-        match self {
-            // A bijection of the positions if n is a power of two.
-            &Each::Same(each) => {
-                let place =
-                    (i as u32).wrapping_mul(0x9E37_79B1) as usize & (n.next_power_of_two() - 1);
-                (place / each) as u32
-            }
-            Each::Zipf => {
-                let unit = (splitmix_at(0, i as u32) >> 11) as f64 / (1u64 << 53) as f64;
-                ((n as f64).ln() * unit).exp() as u32 - 1
-            }
-        }
+    /// Returns the rank of the key of each of `n` pairs.
+    fn ranks(&self, n: usize) -> Vec<u32> {
+        let Each::Same(each) = *self else { return Arrangement::Zipf.ranks(n, 0, u32::numbered) };
+        // A bijection of the positions if n is a power of two.
+        let place =
+            |i: usize| (i as u32).wrapping_mul(0x9E37_79B1) as usize & (n.next_power_of_two() - 1);
+        (0..n).into_par_iter().map(|i| (place(i) / each) as u32).collect()
     }
     fn name(&self) -> Value {
         match self {
@@ -76,37 +63,25 @@ impl Each {
         }
     }
 }
-/// Returns the key of a rank, distinct for distinct ranks.
-fn key(rank: u32) -> u32 {
-    mix(rank ^ 0x5BD1_E995)
-}
-fn tell(op: &str, n: usize, what: &Row, count: usize, seconds: f64, verified: bool) {
+fn tell(op: &str, n: usize, what: &Row, count: usize, times: Times, verified: bool) {
     row![("op", op), ("n", n)]
         .and(what)
-        .and(&rate(count, seconds))
+        .and(&rate(count, times))
         .and(&row![("verified", verified)])
         .print();
 }
 
 fn index(stream: &Stream, n: usize, distinct: usize) -> Result<()> {
     let device = stream.device();
-    let ranks = (0..n)
-        .into_par_iter()
-        .map(|i| (splitmix_at(3, i as u32) % distinct as u64) as u32)
-        .collect::<Vec<_>>();
-    let host = ranks.par_iter().map(|&r| key(r)).collect::<Vec<_>>();
+    let numbers = drawn(n, distinct);
+    let host = numbers.par_iter().map(|&i| u32::numbered(i)).collect::<Vec<_>>();
     let column = device.upload(&host)?;
     let (mut ids, mut builder) =
         (device.alloc(n)?, IndexBuilder::<u32>::new(device, IndexOptions::default())?);
     let what = row![("distinct", distinct)];
 
-    let mut encoded = None;
-    let seconds = median(stream, || {
-        encoded = None;
-        encoded = Some(builder.encode(stream, column.view(), ids.view_mut())?);
-        Ok(())
-    })?;
-    let Some(index) = encoded else { unreachable!("it has run") };
+    let (index, [times, _]) =
+        built(stream, || builder.encode(stream, column.view(), ids.view_mut()))?;
     let keys = index.keys_view().download()?;
     let on_host = ids.download()?;
     let right = on_host.par_iter().zip(&host).all(|(&id, key)| keys.get(id as usize) == Some(key));
@@ -117,46 +92,57 @@ fn index(stream: &Stream, n: usize, distinct: usize) -> Result<()> {
         Some(is_right)
     };
     let numbered = on_host.iter().scan(0, is_numbered).all(|is_right| is_right);
-    tell("encode", n, &what, n, seconds, right && numbered);
-    let seconds = median(stream, || index.ids_into(stream, column.view(), ids.view_mut()))?;
-    tell("ids", n, &what, n, seconds, right);
+    tell("encode", n, &what, n, times, right && numbered);
+    let times = on_stream(stream, || index.ids_into(stream, column.view(), ids.view_mut()))?;
+    tell("ids", n, &what, n, times, right);
     let mut back = device.alloc(n)?;
-    let seconds = median(stream, || index.keys_of_into(stream, ids.view(), back.view_mut(), 0))?;
-    tell("keys_of", n, &what, n, seconds, back.download()? == host);
+    let times = on_stream(stream, || index.keys_of_into(stream, ids.view(), back.view_mut(), 0))?;
+    tell("keys_of", n, &what, n, times, back.download()? == host);
 
-    let mut counts: Option<(Buffer<u32>, Buffer<u32>)> = None;
-    let seconds = median(stream, || {
-        counts = None;
-        counts = Some(builder.group_counts(stream, column.view())?);
-        Ok(())
-    })?;
+    let ((of_keys, counts), [times, _]) =
+        built(stream, || builder.group_counts(stream, column.view()))?;
     let mut want = keys.iter().map(|&key| (key, 0u32)).collect::<Vec<_>>();
     ids.download()?.into_iter().for_each(|id| want[id as usize].1 += 1);
     want.sort_unstable();
-    let right = match counts {
-        Some((keys, counts)) => keys.download()?.into_iter().zip(counts.download()?).eq(want),
-        None => false,
-    };
-    tell("group_counts", n, &what, n, seconds, right);
+    let right = of_keys.download()?.into_iter().zip(counts.download()?).eq(want);
+    tell("group_counts", n, &what, n, times, right);
+    Ok(())
+}
+
+/// Rebuilds an index of 128-bit keys, and encodes the column.
+fn index128(stream: &Stream, n: usize, distinct: usize) -> Result<()> {
+    let device = stream.device();
+    let numbers = drawn(n, distinct);
+    let host = numbers.par_iter().map(|&i| u128::numbered(i)).collect::<Vec<_>>();
+    let column = device.upload(&host)?;
+    let mut builder = IndexBuilder::new(device, IndexOptions::default())?;
+    let (mut index, mut ids) = (builder.build(stream, column.view())?, device.alloc::<u32>(n)?);
+    let times = on_stream(stream, || {
+        builder.rebuild(&mut index, stream, column.view())?;
+        index.ids_into(stream, column.view(), ids.view_mut())
+    })?;
+    let (expected, distinct) = ids_of(&numbers);
+    let verified = ids.download()? == expected && index.len() == distinct;
+    let (what, report) = (row![("distinct", distinct)], index.report()?);
+    let what = what.and(&row![
+        ("attempts", report.attempts),
+        ("bytes", report.bytes),
+        ("scratch_bytes", report.scratch_bytes)
+    ]);
+    tell("index128_encode", n, &what, n, times, verified);
     Ok(())
 }
 
 fn multi_map(stream: &Stream, n: usize, each: &Each, order: ValueOrder) -> Result<()> {
     let device = stream.device();
-    let ranks = (0..n).into_par_iter().map(|i| each.rank(i, n)).collect::<Vec<_>>();
-    let host = ranks.par_iter().map(|&r| key(r)).collect::<Vec<_>>();
+    let ranks = each.ranks(n);
+    let host = ranks.par_iter().map(|&rank| u32::numbered(rank)).collect::<Vec<_>>();
     let (keys, values) =
         (device.upload(&host)?, device.upload(&(0..n as u32).collect::<Vec<_>>())?);
     let what = row![("each", each.name()), ("order", format!("{order:?}"))];
     let options = MultiMapOptions::default().with_order(order);
     let mut builder = MultiMapBuilder::<u32, u32>::new(device, options)?;
-    let mut built: Option<MultiMap> = None;
-    let seconds = median(stream, || {
-        built = None;
-        built = Some(builder.build(stream, keys.view(), values.view())?);
-        Ok(())
-    })?;
-    let Some(map) = built else { unreachable!("it has run") };
+    let (map, [times, _]) = built(stream, || builder.build(stream, keys.view(), values.view()))?;
     drop(builder);
 
     let mut distinct = map.index().keys_view().download()?;
@@ -168,11 +154,11 @@ fn multi_map(stream: &Stream, n: usize, each: &Each, order: ValueOrder) -> Resul
     retriever.find(stream, &map, queries.view())?;
     let total = retriever.total()?;
     let mut found = device.alloc(total)?;
-    let both = median(stream, || {
+    let both = on_stream(stream, || {
         retriever.find(stream, &map, queries.view())?;
         retriever.values_into(stream, &map, found.view_mut())
     })?;
-    let alone = median(stream, || retriever.values_into(stream, &map, found.view_mut()))?;
+    let alone = on_stream(stream, || retriever.values_into(stream, &map, found.view_mut()))?;
     let (offsets, found) = (retriever.offsets().download()?, found.download()?);
     let right = right
         && total == n
@@ -183,7 +169,7 @@ fn multi_map(stream: &Stream, n: usize, each: &Each, order: ValueOrder) -> Resul
             }
             of.is_sorted_by(|a, b| a < b) && of.iter().all(|&i| host[i as usize] == *key)
         });
-    tell("multi_build", n, &what, n, seconds, right);
+    tell("multi_build", n, &what, n, times, right);
     tell("retrieve", n, &what, total, both, right);
     tell("retrieve_values", n, &what, total, alone, right);
     Ok(())

@@ -1,4 +1,5 @@
-//! Host cost of a call: calls per second and allocations per call, on one stream of a device.
+//! Host cost of a call: nanoseconds and allocations per call, on one stream of a device; one JSON
+//! line each.
 //!
 //! On a GPU, the driver limits the launch rate. With the tests' stand-in driver and
 //! `STAND_IN_FAST=1`, only koel's own time remains.
@@ -12,11 +13,11 @@
 //!     crates/koel/tests/support/stand_in_driver.rs -o /tmp/stand-in/libcuda.so
 //! export LD_LIBRARY_PATH=/tmp/stand-in
 //! ```
-use koel::{Device, Map, Result, Stream};
+use koel::{DeviceKind, Map, Result, Stream};
 use koel_kernels::map::find::map_find_or;
+use koel_rates::{Arguments, RUNS, decimals, repeat, row, seconds_of};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Instant;
 
 struct Counting;
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
@@ -35,31 +36,33 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Measures a call; prints the best of several rounds.
+/// Measures a call in several rounds, and prints the nanoseconds of a call.
 fn measure(name: &str, stream: &Stream, mut call: impl FnMut(u32) -> Result<()>) -> Result<()> {
     const CALLS: u32 = 20_000;
-    let (mut best, mut allocations) = (f64::MAX, 0);
-    for _ in 0..7 {
-        let (start, before) = (Instant::now(), ALLOCATIONS.load(Relaxed));
-        (0..CALLS).try_for_each(&mut call)?;
-        best = best.min(start.elapsed().as_secs_f64());
+    let mut allocations = 0;
+    let [times] = repeat(RUNS, || {
+        let before = ALLOCATIONS.load(Relaxed);
+        let ((), seconds) = seconds_of(|| (0..CALLS).try_for_each(&mut call))?;
         allocations = ALLOCATIONS.load(Relaxed) - before;
         stream.synchronize()?;
-    }
-    let (nanoseconds, allocations) = (best / CALLS as f64 * 1e9, allocations as f64 / CALLS as f64);
-    println!(
-        "{name:44} {nanoseconds:8.0} ns per call {:8.2} M calls/s {allocations:6.2} allocations",
-        1e3 / nanoseconds
-    );
+        Result::Ok([seconds])
+    })?;
+    let ns = |seconds: f64| decimals(seconds / f64::from(CALLS) * 1e9, 1);
+    row![
+        ("call", name),
+        ("ns", ns(times.median)),
+        ("ns_min", ns(times.min)),
+        ("ns_max", ns(times.max)),
+        ("allocations", decimals(allocations as f64 / f64::from(CALLS), 2))
+    ]
+    .print();
     Ok(())
 }
 
 fn main() -> Result<()> {
-    let device = match std::env::args().nth(1).as_deref() {
-        Some("cuda") => Device::cuda(0)?,
-        _ => Device::cpu()?,
-    };
-    println!("{device:?}");
+    let mut args = Arguments::read();
+    let device = args.device()?;
+    args.sizes(&[])?;
     let (stream, other) = (device.stream()?, device.stream()?);
     let (keys, mut values) = (device.upload(&[1u32, 2, 3, 4])?, device.alloc::<u32>(4)?);
     let map = Map::build(&device, &[1, 2, 3], &[4, 5, 6])?;
@@ -68,13 +71,16 @@ fn main() -> Result<()> {
     measure("copy 16 bytes, two streams in turn", &stream, |i| {
         values.view_mut().copy_from(keys.view(), if i & 1 == 0 { &stream } else { &other })
     })?;
-    let table = map.table(&stream)?;
-    measure("launch of map_find_or, 4 queries", &stream, |_| {
-        let (keys, values) =
-            (keys.view().arg("keys", &stream)?, values.view_mut().arg("values", &stream)?);
-        // SAFETY: four queries and four answers; the map's table.
-        unsafe { map_find_or::launch(&stream, 1, table, 4, 0, keys, values) }
-    })?;
+    // The CPU engine looks up without this kernel.
+    if device.kind() == DeviceKind::Cuda {
+        let table = map.table(&stream)?;
+        measure("launch of map_find_or, 4 queries", &stream, |_| {
+            let (keys, values) =
+                (keys.view().arg("keys", &stream)?, values.view_mut().arg("values", &stream)?);
+            // SAFETY: four queries and four answers; the map's table.
+            unsafe { map_find_or::launch(&stream, 1, table, 4, 0, keys, values) }
+        })?;
+    }
     measure("Map::get_or_into, 4 queries", &stream, |_| {
         map.get_or_into(&stream, keys.view(), values.view_mut(), 0)
     })?;

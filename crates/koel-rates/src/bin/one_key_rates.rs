@@ -10,13 +10,11 @@
 use hashbrown::HashMap;
 use koel::{Device, Map, Result};
 use koel_kernels::hash::mix::splitmix_at;
-use koel_rates::{decimals, median_of, print_provenance, row, sizes_or};
+use koel_rates::{Arguments, RUNS, decimals, print_provenance, repeat, row, seconds_of};
 use rustc_hash::FxBuildHasher;
-use std::hint::black_box;
-use std::time::Instant;
 
 fn main() -> Result<()> {
-    let sizes = sizes_or(&[100, 1000, 10_000, 100_000, 1_000_000, 10_000_000])?;
+    let sizes = Arguments::read().sizes(&[100, 1000, 10_000, 100_000, 1_000_000, 10_000_000])?;
     let device = Device::cpu_with_threads(1)?;
     print_provenance(&device);
     for n in sizes {
@@ -49,14 +47,12 @@ fn rates<K: koel::Key + Eq + std::hash::Hash>(
         let expected = sum(&mut queries.iter().map(|key| other.get(key).copied()));
         let mut verified = true;
         let mut time = |run: &dyn Fn() -> Result<u64>| {
-            let mut timed = || {
-                let start = Instant::now();
-                let found = black_box(run()?);
+            let [times] = repeat(RUNS, || {
+                let (found, seconds) = seconds_of(run)?;
                 verified &= found == expected;
-                Result::Ok(start.elapsed().as_secs_f64() / asked as f64 * 1e9)
-            };
-            (0..2).try_for_each(|_| timed().map(drop))?;
-            median_of(timed)
+                Result::Ok([seconds / asked as f64 * 1e9])
+            })?;
+            Result::Ok(times)
         };
         let fold = |sum: u64, value: Option<u32>| sum + u64::from(value.unwrap_or(0));
         let hashbrown =
@@ -69,8 +65,10 @@ fn rates<K: koel::Key + Eq + std::hash::Hash>(
                 ("key", name),
                 ("n", n),
                 ("queries", kind),
-                ("ns", decimals(ns, 2)),
-                ("of_hashbrown", decimals(ns / hashbrown, 3)),
+                ("ns", decimals(ns.median, 2)),
+                ("ns_min", decimals(ns.min, 2)),
+                ("ns_max", decimals(ns.max, 2)),
+                ("of_hashbrown", decimals(ns.median / hashbrown.median, 3)),
                 ("verified", verified)
             ]
             .print();

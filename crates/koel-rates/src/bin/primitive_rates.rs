@@ -9,20 +9,16 @@
 use koel::device::Element;
 use koel::primitives::radix_sort::{SortKey, SortValue};
 use koel::primitives::*;
+use koel::types::ValueBits;
 use koel::{Buffer, Device, Result, Stream};
 use koel_kernels::hash::mix::splitmix_at;
-use koel_rates::{decimals, digits, median, print_provenance, row, size};
+use koel_rates::{Arguments, digits, on_stream, rate, row};
 use rayon::prelude::*;
 
 fn main() -> Result<()> {
-    let mut sizes = std::env::args().skip(1).map(|a| size(&a)).collect::<Result<Vec<_>>>()?;
-    if sizes.is_empty() {
-        sizes = [22, 24, 26, 27].map(|log| 1 << log).to_vec();
-    }
-    let device = Device::best()?;
-    eprintln!("{}", device.name());
-    print_provenance(&device);
-    let stream = device.stream()?;
+    let mut args = Arguments::read();
+    let stream = args.device()?.stream()?;
+    let sizes = args.sizes(&[22, 24, 26, 27].map(|log| 1 << log))?;
     for n in sizes {
         let rates = Rates { stream: &stream, n };
         rates.copy()?;
@@ -39,30 +35,9 @@ fn main() -> Result<()> {
     }
     Ok(())
 }
-/// Keys and values of the sorts.
-trait Number: Element + Ord {
-    fn of(x: u64) -> Self;
-    fn wide(self) -> u64;
-}
-impl Number for u32 {
-    fn of(x: u64) -> u32 {
-        x as u32
-    }
-    fn wide(self) -> u64 {
-        self as u64
-    }
-}
-impl Number for u64 {
-    fn of(x: u64) -> u64 {
-        x
-    }
-    fn wide(self) -> u64 {
-        self
-    }
-}
 /// Returns a fingerprint: equal for equal multisets, and almost certainly different for others.
-fn fingerprint<T: Number>(of: &[T]) -> u64 {
-    of.par_iter().map(|x| splitmix_at(x.wide(), 0)).reduce(|| 0, u64::wrapping_add)
+fn fingerprint<T: ValueBits>(of: &[T]) -> u64 {
+    of.par_iter().map(|x| splitmix_at((*x).into(), 0)).reduce(|| 0, u64::wrapping_add)
 }
 
 struct Rates<'a> {
@@ -73,11 +48,11 @@ impl Rates<'_> {
     fn device(&self) -> &Device {
         self.stream.device()
     }
-    fn random<T: Number>(&self) -> Vec<T> {
-        (0..self.n as u32).into_par_iter().map(|i| T::of(splitmix_at(0, i))).collect()
+    fn random<T: ValueBits>(&self) -> Vec<T> {
+        (0..self.n as u32).into_par_iter().map(|i| T::narrowed(splitmix_at(0, i))).collect()
     }
-    fn indices<T: Number>(&self) -> Vec<T> {
-        (0..self.n as u64).into_par_iter().map(T::of).collect()
+    fn indices<T: ValueBits>(&self) -> Vec<T> {
+        (0..self.n as u64).into_par_iter().map(T::narrowed).collect()
     }
     fn upload<T: Element>(&self, data: &[T]) -> Result<Buffer<T>> {
         self.device().upload(data)
@@ -93,16 +68,12 @@ impl Rates<'_> {
     ) -> Result<()> {
         run(&mut state)?;
         let verified = verify(&state)?;
-        let (n, time) = (self.n, median(self.stream, || run(&mut state))?);
-        let (rate, traffic) = (n as f64 / time / 1e9, (bytes * n) as f64 / time);
-        row![
-            ("op", op),
-            ("n", n),
-            ("gps", decimals(rate, 3)),
-            ("bytes_per_s", digits(traffic, 5)),
-            ("verified", verified)
-        ]
-        .print();
+        let (n, times) = (self.n, on_stream(self.stream, || run(&mut state))?);
+        let traffic = (bytes * n) as f64 / times.median;
+        row![("op", op), ("n", n)]
+            .and(&rate(n, times))
+            .and(&row![("bytes_per_s", digits(traffic, 5)), ("verified", verified)])
+            .print();
         Ok(())
     }
 
@@ -244,7 +215,7 @@ impl Rates<'_> {
             Ok((0..bins.count()).into_par_iter().all(each) && values_of(&out) == all)
         })
     }
-    fn sort_keys<K: Number + radix_sort::SortKey>(&self, op: &str, passes: usize) -> Result<()> {
+    fn sort_keys<K: ValueBits + radix_sort::SortKey>(&self, op: &str, passes: usize) -> Result<()> {
         let data = self.random::<K>();
         let from = self.upload(&data)?;
         let mut plan = SortKeys::new(self.device(), self.n)?;
@@ -255,7 +226,7 @@ impl Rates<'_> {
             Ok(to.par_windows(2).all(|w| w[0] <= w[1]) && fingerprint(&to) == fingerprint(&data))
         })
     }
-    fn sort_pairs<K: Number + SortKey, V: Number + SortValue>(
+    fn sort_pairs<K: ValueBits + SortKey, V: ValueBits + SortValue>(
         &self,
         op: &str,
         passes: usize,
@@ -272,7 +243,8 @@ impl Rates<'_> {
             // Ascending by key, then by input position: stable, and no pair twice.
             let (k, v) = (k.download()?, v.download()?);
             let ascends = (1..k.len()).into_par_iter().all(|i| (k[i - 1], v[i - 1]) < (k[i], v[i]));
-            let own = k.par_iter().zip(&v).all(|(k, v)| data.get(v.wide() as usize) == Some(k));
+            let at = |v: &V| Into::<u64>::into(*v) as usize;
+            let own = k.par_iter().zip(&v).all(|(k, v)| data.get(at(v)) == Some(k));
             Ok(ascends && own)
         })
     }

@@ -1,5 +1,5 @@
-//! Rates of [`StringMap`], [`StringSet`] and [`StringIndex`] on this machine's best device, or on
-//! the CPU, where hashbrown's are in the same run: one JSON line each.
+//! Rates of [`StringMap`], [`StringSet`] and [`StringIndex`] on a device, and on the CPU
+//! beside hashbrown's in the same run: one JSON line each.
 //!
 //!     cargo run --release -p koel-rates --bin string_rates -- 2^22 2^24 length=16,64 cpu
 //!
@@ -14,47 +14,30 @@
 //! theirs, from the same slices in host memory.
 use hashbrown::{HashMap, HashSet};
 use koel::{
-    Device, Error, IndexOptions, MapOptions, Result, SetOptions, Stream, StringIndex, StringMap,
-    StringSet, Strings, string_counts,
+    Device, DeviceKind, IndexOptions, MapOptions, Result, SetOptions, Stream, StringIndex,
+    StringMap, StringSet, Strings, string_counts,
 };
 use koel_kernels::hash::mix::splitmix_at;
-use koel_rates::{Row, median, print_copies, print_provenance, rate, row, size};
+use koel_rates::{
+    Arguments, Row, Times, drawn, ids_of, on_stream, print_copies, rate, repeat, row, seconds_of,
+};
 use rayon::prelude::*;
-use std::time::Instant;
 
 fn main() -> Result<()> {
-    let (mut sizes, mut lengths, mut cpu) = (vec![], vec![16], false);
-    for arg in std::env::args().skip(1) {
-        match arg.split_once('=') {
-            _ if arg == "cpu" => cpu = true,
-            Some(("length", list)) => {
-                let lengths_of = list.split(',').map(|l| l.parse().map_err(|_| wrong(&arg)));
-                lengths = lengths_of.collect::<Result<_>>()?;
-            }
-            _ => sizes.push(size(&arg)?),
-        }
-    }
-    if sizes.is_empty() {
-        sizes = vec![1 << 20, 1 << 22];
-    }
-    let device = if cpu { Device::cpu()? } else { Device::best()? };
-    eprintln!("{}", device.name());
-    print_provenance(&device);
+    let mut args = Arguments::read();
+    let lengths = args.list("length", "16", |length| length.parse().ok())?;
+    let device = args.device()?;
     let stream = device.stream()?;
     print_copies(&stream)?;
-    for &n in &sizes {
+    for n in args.sizes(&[1 << 20, 1 << 22])? {
         for &length in &lengths {
             on_device(&stream, n, length)?;
-            if cpu {
+            if device.kind() == DeviceKind::Cpu {
                 beside_hashbrown(&device, n, length)?;
             }
         }
     }
     Ok(())
-}
-fn wrong(arg: &str) -> Error {
-    let expected = "2^k, cpu, or length= with a list".into();
-    Error::Setting { field: "argument", found: arg.into(), expected }
 }
 /// Returns string `i`, distinct for distinct numbers.
 fn string(i: u32, length: usize) -> Vec<u8> {
@@ -87,27 +70,27 @@ fn on_device(stream: &Stream, n: usize, length: usize) -> Result<()> {
     let what = row![("length", length), ("n", n), ("bytes_of_keys", column.bytes())];
 
     let options = SetOptions::default();
-    let seconds = median(stream, || StringSet::build_from(stream, options, &column).map(drop))?;
+    let times = on_stream(stream, || StringSet::build_from(stream, options, &column).map(drop))?;
     let set = StringSet::build_from(stream, options, &column)?;
     let mut rows = device.alloc(n)?;
     set.rows_into(stream, &present, rows.view_mut())?;
     let mut verified = set.len() == n && rows.download()? == order;
     set.rows_into(stream, &absent, rows.view_mut())?;
     verified &= rows.download()?.par_iter().all(|&row| row == koel::NO_ID);
-    done("string_set_build", &what, n, seconds, verified);
+    done("string_set_build", &what, n, times, verified);
     for (kind, queries) in [("present", &present), ("absent", &absent)] {
-        let seconds = median(stream, || set.rows_into(stream, queries, rows.view_mut()))?;
-        done(&format!("string_set_rows_{kind}"), &what, n, seconds, verified);
+        let times = on_stream(stream, || set.rows_into(stream, queries, rows.view_mut()))?;
+        done(&format!("string_set_rows_{kind}"), &what, n, times, verified);
     }
     let values = (0..n as u32).collect::<Vec<_>>();
     let map = StringMap::build(device, &all, &values)?;
     let mut found = device.alloc(n)?;
     map.get_or_into(stream, &present, found.view_mut(), 0)?;
     let verified = found.download()? == order;
-    let seconds = median(stream, || map.get_or_into(stream, &present, found.view_mut(), 0))?;
-    done("string_map_get_or_present", &what, n, seconds, verified);
+    let times = on_stream(stream, || map.get_or_into(stream, &present, found.view_mut(), 0))?;
+    done("string_map_get_or_present", &what, n, times, verified);
     for distinct in [n, n / 8, n / 4096] {
-        encode(stream, n, distinct.max(1), length)?;
+        encode(stream, n, distinct, length)?;
     }
     Ok(())
 }
@@ -115,48 +98,32 @@ fn encode(stream: &Stream, n: usize, distinct: usize, length: usize) -> Result<(
     let numbers = drawn(n, distinct);
     let column = Strings::upload(stream.device(), &strings(numbers.par_iter().copied(), length))?;
     let run = || StringIndex::encode_from(stream, IndexOptions::default(), &column);
-    let seconds = median(stream, || run().map(drop))?;
+    let times = on_stream(stream, || run().map(drop))?;
     let (index, ids) = run()?;
-    let mut first = HashMap::new();
-    let expected = numbers.iter().map(|&number| {
-        let next = first.len() as u32;
-        *first.entry(number).or_insert(next)
-    });
-    let verified = ids.download()?.into_iter().eq(expected) && index.len() == first.len();
+    let (expected, distinct) = ids_of(&numbers);
+    let verified = ids.download()? == expected && index.len() == distinct;
     let what = row![("length", length), ("n", n), ("distinct", index.len())];
-    done("string_index_encode", &what, n, seconds, verified);
+    done("string_index_encode", &what, n, times, verified);
     Ok(())
 }
-fn drawn(n: usize, distinct: usize) -> Vec<u32> {
-    let number =
-        |i: u32| if distinct == n { i } else { (splitmix_at(3, i) % distinct as u64) as u32 };
-    (0..n as u32).map(number).collect()
-}
-fn done(op: &str, what: &Row, n: usize, seconds: f64, verified: bool) {
-    row![("op", op)].and(what).and(&rate(n, seconds)).and(&row![("verified", verified)]).print();
+fn done(op: &str, what: &Row, n: usize, times: Times, verified: bool) {
+    row![("op", op)].and(what).and(&rate(n, times)).and(&row![("verified", verified)]).print();
 }
 
-/// Runs both in turn, and returns the median seconds of each and what they returned last.
+/// Runs both in turn, and returns the times of each and what they returned last.
 fn in_turn<A, B>(
     mut koel: impl FnMut() -> Result<A>,
     mut other: impl FnMut() -> B,
-) -> Result<([f64; 2], A, B)> {
-    let (mut times, mut last) = (vec![], None);
-    for _ in 0..4 {
-        let begin = Instant::now();
-        let of_koel = koel()?;
-        let middle = Instant::now();
-        let of_other = other();
-        times.push([(middle - begin).as_secs_f64(), middle.elapsed().as_secs_f64()]);
+) -> Result<([Times; 2], A, B)> {
+    let mut last = None;
+    let times = repeat(3, || {
+        let (of_koel, seconds) = seconds_of(&mut koel)?;
+        let (of_other, seconds_of_other) = seconds_of(|| Result::Ok(other()))?;
         last = Some((of_koel, of_other));
-    }
-    let median_of = |which: usize| {
-        let mut of = times[1..].iter().map(|both| both[which]).collect::<Vec<_>>();
-        of.sort_by(f64::total_cmp);
-        of[of.len() / 2]
-    };
-    let Some((of_koel, of_other)) = last else { unreachable!("four runs") };
-    Ok(([median_of(0), median_of(1)], of_koel, of_other))
+        Result::Ok([seconds, seconds_of_other])
+    })?;
+    let Some((of_koel, of_other)) = last else { unreachable!("they have run") };
+    Ok((times, of_koel, of_other))
 }
 fn beside_hashbrown(device: &Device, n: usize, length: usize) -> Result<()> {
     let order = shuffled(n);
@@ -169,37 +136,37 @@ fn beside_hashbrown(device: &Device, n: usize, length: usize) -> Result<()> {
     let absent = absent.iter().map(Vec::as_slice).collect::<Vec<_>>();
     let values = (0..n as u32).collect::<Vec<_>>();
     let what = row![("length", length), ("n", n)];
-    let compared = |op: &str, what: &Row, [koel, other]: [f64; 2], verified: bool| {
+    let compared = |op: &str, what: &Row, [koel, other]: [Times; 2], verified: bool| {
         row![("op", op)]
             .and(what)
-            .and(&row![("ratio", other / koel), ("verified", verified)])
+            .and(&row![("ratio", other.median / koel.median), ("verified", verified)])
             .print();
     };
-    let (seconds, map, theirs) = in_turn(
+    let (times, map, theirs) = in_turn(
         || StringMap::build_with(device, MapOptions::default(), &keys, &values),
         || {
             let pairs = keys.iter().copied().zip(values.iter().copied());
             pairs.collect::<HashMap<&[u8], u32>>()
         },
     )?;
-    compared("build", &what, seconds, map.len() == theirs.len());
+    compared("build", &what, times, map.len() == theirs.len());
     for (op, queries) in [("get_present", &asked), ("get_absent", &absent)] {
-        let (seconds, found, expected) = in_turn(
+        let (times, found, expected) = in_turn(
             || map.get(queries),
             || queries.iter().map(|key| theirs.get(key).copied()).collect::<Vec<_>>(),
         )?;
-        compared(op, &what, seconds, found == expected);
+        compared(op, &what, times, found == expected);
     }
     drop((map, theirs));
-    let (seconds, set, theirs) = in_turn(
+    let (times, set, theirs) = in_turn(
         || StringSet::build(device, &keys),
         || keys.iter().copied().collect::<HashSet<&[u8]>>(),
     )?;
-    compared("set_build", &what, seconds, set.len() == theirs.len());
+    compared("set_build", &what, times, set.len() == theirs.len());
     for distinct in [n / 8, n / 4096] {
-        let numbers = drawn(n, distinct.max(1));
+        let numbers = drawn(n, distinct);
         let keys = numbers.iter().map(|&i| keys[i as usize]).collect::<Vec<_>>();
-        let (seconds, (words, counts), theirs) = in_turn(
+        let (times, (words, counts), theirs) = in_turn(
             || string_counts(device, &keys),
             || {
                 let mut counts = HashMap::<&[u8], u32>::new();
@@ -210,7 +177,7 @@ fn beside_hashbrown(device: &Device, n: usize, length: usize) -> Result<()> {
         let is_right = |(word, count): (&[u8], &u32)| theirs.get(word) == Some(count);
         let verified = words.len() == theirs.len() && words.iter().zip(&counts).all(is_right);
         let what = row![("length", length), ("n", n), ("distinct", words.len())];
-        compared("counts", &what, seconds, verified);
+        compared("counts", &what, times, verified);
     }
     Ok(())
 }

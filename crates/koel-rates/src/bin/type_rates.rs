@@ -8,52 +8,42 @@
 //! looks up every key, in another order than that of the build. `of_bits`: the rate divided by that
 //! of `u32` or `u64` keys and `u32` values, whose bits are the same numbers, in the same run; below
 //! 1 by what a conversion costs. `verified`: the values found are those of the keys.
-use koel::{
-    Device, DeviceKey, DeviceValue, MapBuilder, MapOptions, Result, Stream, TotalF32, TotalF64,
-};
-use koel_rates::{decimals, median, print_copies, print_provenance, rate, row, sizes_or};
+use koel::{DeviceKey, DeviceValue, MapBuilder, MapOptions, Result, Stream, TotalF32, TotalF64};
+use koel_rates::{Arguments, Times, decimals, on_stream, print_copies, rate, row};
 use rayon::prelude::*;
 use std::fmt::Debug;
 
 fn main() -> Result<()> {
-    let sizes = sizes_or(&[1 << 22, 1 << 24])?;
-    let device = Device::best()?;
-    eprintln!("{}", device.name());
-    print_provenance(&device);
-    let stream = device.stream()?;
+    let mut args = Arguments::read();
+    let stream = args.device()?.stream()?;
     print_copies(&stream)?;
-    for n in sizes {
+    for n in args.sizes(&[1 << 22, 1 << 24])? {
         let mut narrow = Rows { stream: &stream, n, of: None };
-        narrow.measure("u32", "u32", bits32, |i| i)?;
-        narrow.measure("i32", "u32", |i| bits32(i) as i32, |i| i)?;
-        narrow.measure(
-            "[u16; 2]",
-            "u32",
-            |i| [bits32(i) as u16, (bits32(i) >> 16) as u16],
-            |i| i,
-        )?;
-        narrow.measure("TotalF32", "u32", |i| TotalF32(f32::from_bits(bits32(i))), |i| i)?;
-        narrow.measure("f32", "u32", |i| f32::from_bits(bits32(i)), |i| i)?;
+        narrow.measure(bits32, |i| i)?;
+        narrow.measure(|i| bits32(i) as i32, |i| i)?;
+        narrow.measure(|i| [bits32(i) as u16, (bits32(i) >> 16) as u16], |i| i)?;
+        narrow.measure(|i| TotalF32(f32::from_bits(bits32(i))), |i| i)?;
+        narrow.measure(|i| f32::from_bits(bits32(i)), |i| i)?;
         if n <= 1 << 24 {
-            narrow.measure(
-                "[u8; 3]",
-                "u32",
-                |i| [i as u8, (i >> 8) as u8, (i >> 16) as u8],
-                |i| i,
-            )?;
+            narrow.measure(|i| [0, 8, 16].map(|shift| (i >> shift) as u8), |i| i)?;
         }
-        narrow.measure("u32", "f32", bits32, |i| i as f32)?;
-        narrow.measure("u32", "u16", bits32, |i| i as u16)?;
-        narrow.measure("u32", "u8", bits32, |i| i as u8)?;
+        narrow.measure(bits32, |i| i as f32)?;
+        narrow.measure(bits32, |i| i as u16)?;
+        narrow.measure(bits32, |i| i as u8)?;
         let mut wide = Rows { stream: &stream, n, of: None };
-        wide.measure("u64", "u32", bits64, |i| i)?;
-        wide.measure("i64", "u32", |i| bits64(i) as i64, |i| i)?;
-        wide.measure("[u32; 2]", "u32", |i| [bits64(i) as u32, (bits64(i) >> 32) as u32], |i| i)?;
-        wide.measure("TotalF64", "u32", |i| TotalF64(f64::from_bits(bits64(i))), |i| i)?;
-        wide.measure("f64", "u32", |i| f64::from_bits(bits64(i)), |i| i)?;
-        wide.measure("[f32; 2]", "u32", |i| [f32::from_bits(bits32(i)), 0.5], |i| i)?;
+        wide.measure(bits64, |i| i)?;
+        wide.measure(|i| bits64(i) as i64, |i| i)?;
+        wide.measure(|i| [bits64(i) as u32, (bits64(i) >> 32) as u32], |i| i)?;
+        wide.measure(|i| TotalF64(f64::from_bits(bits64(i))), |i| i)?;
+        wide.measure(|i| f64::from_bits(bits64(i)), |i| i)?;
+        wide.measure(|i| [f32::from_bits(bits32(i)), 0.5], |i| i)?;
     }
     Ok(())
+}
+/// Returns the name of a type, without its path.
+fn name<T>() -> &'static str {
+    let path = std::any::type_name::<T>();
+    path.rsplit_once("::").map_or(path, |(_, name)| name)
 }
 /// Returns bits of a float other than 0 and NaN, distinct for numbers below 2^27.
 fn bits32(i: u32) -> u32 {
@@ -68,14 +58,12 @@ fn bits64(i: u32) -> u64 {
 struct Rows<'a> {
     stream: &'a Stream,
     n: usize,
-    /// Seconds of the first measurement: builds and lookups.
-    of: Option<[f64; 2]>,
+    /// Times of the first measurement: builds and lookups.
+    of: Option<[Times; 2]>,
 }
 impl Rows<'_> {
     fn measure<K: DeviceKey, V: DeviceValue + PartialEq + Debug>(
         &mut self,
-        key_type: &str,
-        value_type: &str,
         key: impl Fn(u32) -> K + Sync,
         value: impl Fn(u32) -> V + Sync,
     ) -> Result<()> {
@@ -90,9 +78,9 @@ impl Rows<'_> {
         let mut builder = MapBuilder::new(device, MapOptions::default())?;
         let mut map = builder.build(stream, keys.view(), values.view())?;
         let build =
-            median(stream, || builder.rebuild(&mut map, stream, keys.view(), values.view()))?;
+            on_stream(stream, || builder.rebuild(&mut map, stream, keys.view(), values.view()))?;
         let (mut answers, mut found) = (device.alloc::<V>(n)?, device.alloc::<u8>(n)?);
-        let find = median(stream, || {
+        let find = on_stream(stream, || {
             map.get_into(stream, queries.view(), answers.view_mut(), found.view_mut())
         })?;
         let answers = answers.download()?;
@@ -100,10 +88,13 @@ impl Rows<'_> {
             && found.download()?.par_iter().all(|&found| found == 1)
             && all.into_par_iter().all(|i| answers[i as usize] == value(asked(i)));
         let of = *self.of.get_or_insert([build, find]);
-        for ((op, seconds), of) in [("build", build), ("find", find)].into_iter().zip(of) {
-            row![("op", op), ("key", key_type), ("value", value_type), ("n", n)]
-                .and(&rate(n, seconds))
-                .and(&row![("of_bits", decimals(of / seconds, 3)), ("verified", verified)])
+        for ((op, times), of) in [("build", build), ("find", find)].into_iter().zip(of) {
+            row![("op", op), ("key", name::<K>()), ("value", name::<V>()), ("n", n)]
+                .and(&rate(n, times))
+                .and(&row![
+                    ("of_bits", decimals(of.median / times.median, 3)),
+                    ("verified", verified)
+                ])
                 .print();
         }
         Ok(())

@@ -13,7 +13,7 @@
 //! hashing. On a CPU also by kd-tree and by brute force, which run on the host; brute force in one
 //! run. Every method must return the same number of entries for each.
 use koel::{Device, DeviceKind, Stream};
-use koel_rates::{decimals, print_provenance, row};
+use koel_rates::{Arguments, Times, decimals, repeat, row};
 use koel_vision::{Freedom, Grey, PointSet, Side, decode};
 use koel_vision_classic::{BasisRules, Lookup, PaperOptions, Point, Voting, look_up, vote};
 use std::error::Error;
@@ -29,20 +29,16 @@ const POINTS_OF_LOOKUPS: [usize; 5] = [32, 47, 69, 102, 149];
 const SCENE_POINTS: usize = 200;
 
 fn main() -> Result<()> {
-    let args = std::env::args().skip(1).collect::<Vec<String>>();
-    let device = match args.first().map(String::as_str) {
-        Some("cuda") => Device::cuda(0)?,
-        Some("cpu") => Device::cpu()?,
-        None => Device::best()?,
-        Some(other) => return Err(format!("expected cpu or cuda, found {other}").into()),
-    };
-    let number = |i: usize, default| args.get(i).map_or(Ok(default), |n| n.parse::<usize>());
-    let (runs, bases) = (number(1, 7)?.max(1), number(2, 1500)?);
-    print_provenance(&device);
+    let mut args = Arguments::read();
+    let lookups = args.has("lookups");
+    let device = args.device()?;
+    let numbers = args.sizes(&[])?;
+    let number = |i: usize, default| numbers.get(i).copied().unwrap_or(default);
+    let (runs, bases) = (number(0, 7), number(1, 1500));
     let image = |name: &str, bytes: &[u8]| decode(bytes, Path::new(name), u64::MAX);
     let model = image("box_in_scene", include_bytes!("../../../../assets/box_in_scene.jpg"))?.grey;
     let scene = image("box", include_bytes!("../../../../assets/box.jpg"))?.grey;
-    if args.get(3).is_some_and(|only| only == "lookups") {
+    if lookups {
         return POINTS_OF_LOOKUPS.iter().try_for_each(|&points| {
             compare_lookups(&device, points, bases, (&model, &scene), runs)
         });
@@ -71,12 +67,16 @@ fn compare(
     ] {
         for two_way_index in [true, false] {
             let options = options.clone().with_lookup(lookup).with_two_way_index(two_way_index);
-            let voting = timed(|| Ok(vote(&stream, &model, &scene, &options)?), runs)?;
+            let mut last = None;
+            let times = repeat(runs, || -> Result<[f64; 2]> {
+                Ok(last.insert(vote(&stream, &model, &scene, &options)?).seconds)
+            })?;
+            let Some(voting) = last else { unreachable!("it has run") };
             let known = expected.get_or_insert_with(|| voting.clone());
             if voting.hypotheses != known.hypotheses {
                 return Err(format!("{table}: other hypotheses than by hashing").into());
             }
-            print(device, &model, &voting, table, two_way_index);
+            print(device, &model, &voting, times, table, two_way_index);
         }
     }
     Ok(())
@@ -151,21 +151,15 @@ fn compare_lookups(
     }
     Ok(())
 }
-/// Returns the result with the median times of all runs.
-fn timed(run: impl Fn() -> Result<Voting>, runs: usize) -> Result<Voting> {
-    let mut last = run()?;
-    let mut seconds = [vec![], vec![]];
-    for _ in 0..runs {
-        last = run()?;
-        seconds.iter_mut().zip(last.seconds).for_each(|(all, s)| all.push(s));
-    }
-    last.seconds = seconds.map(|mut all| {
-        all.sort_by(f64::total_cmp);
-        all[all.len() / 2]
-    });
-    Ok(last)
-}
-fn print(device: &Device, model: &[Point], v: &Voting, table: &str, two_way_index: bool) {
+fn print(
+    device: &Device,
+    model: &[Point],
+    v: &Voting,
+    [building, voting]: [Times; 2],
+    table: &str,
+    two_way_index: bool,
+) {
+    let milliseconds = |seconds: f64| decimals(seconds * 1e3, 3);
     row![
         ("device", device.name()),
         ("points", model.len()),
@@ -176,9 +170,11 @@ fn print(device: &Device, model: &[Point], v: &Voting, table: &str, two_way_inde
         ("votes", v.votes),
         ("lists", table.to_string()),
         ("two_way_index", two_way_index),
-        ("table_ms", decimals(v.seconds[0] * 1e3, 3)),
-        ("votes_ms", decimals(v.seconds[1] * 1e3, 3)),
-        ("mega_votes_per_s", decimals(v.votes as f64 / v.seconds[1] / 1e6, 1))
+        ("table_ms", milliseconds(building.median)),
+        ("votes_ms", milliseconds(voting.median)),
+        ("votes_ms_min", milliseconds(voting.min)),
+        ("votes_ms_max", milliseconds(voting.max)),
+        ("mega_votes_per_s", decimals(v.votes as f64 / voting.median / 1e6, 1))
     ]
     .print();
 }

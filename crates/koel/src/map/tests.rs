@@ -15,7 +15,7 @@ use koel_kernels::hash::mix::{mix, splitmix_at};
 use koel_kernels::map::find::MapRef;
 use koel_kernels::table::layout::{BUCKET, EMPTY, Layout, class, class_bit};
 use koel_simt::In;
-use koel_testing::arrangements;
+use koel_testing::Arrangement;
 use rustc_hash::FxHashMap;
 use std::collections::HashMap;
 use std::hash::BuildHasher;
@@ -413,7 +413,7 @@ fn arrangements<K: KeyBits, V: ValueBits>(step: usize) {
     let one_pass = PlanTuning { one_pass: 1280, ..sizes };
     let key = |rank| splitmix_at(5, rank);
     for (seed, name) in (1..).zip(ARRANGEMENTS).step_by(step) {
-        let ranks = arrangements::ranks(n, name, key).unwrap();
+        let ranks = name.parse::<Arrangement>().unwrap().ranks(n, 0, key);
         let pairs = (0..).zip(&ranks).map(|(i, &rank)| (key(rank), splitmix_at(!seed, i)));
         let mut bench = Bench::<K, V>::new(seed).with(pairs);
         // Every arrangement with the last of equal keys, and by turns one of the others.

@@ -7,7 +7,7 @@ use koel::{
     ValueOrder,
 };
 use koel_kernels::hash::mix::{mix, splitmix_at};
-use koel_testing::arrangements;
+use koel_testing::Arrangement;
 
 const ARRANGEMENTS: [&str; 14] = [
     "near1x0.01",
@@ -38,7 +38,7 @@ struct Input {
 }
 impl Input {
     fn new(device: &Device, name: &str, n: usize) -> Input {
-        let ranks = arrangements::ranks(n, name, mix).unwrap();
+        let ranks = name.parse::<Arrangement>().unwrap().ranks(n, 0, mix);
         let mut groups = vec![vec![]; n];
         (0..).zip(&ranks).for_each(|(i, &rank)| groups[rank as usize].push(i));
         Input {

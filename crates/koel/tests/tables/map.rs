@@ -4,7 +4,7 @@ use crate::support::{KEY_SETS, Random, devices, is_fast, scramble, value_of};
 use koel::map::layout::{Layout, Narrow};
 use koel::types::{KeyBits, ValueBits};
 use koel::{Device, DeviceKind, Duplicates, Error, Map, MapBuilder, MapOptions, Stream};
-use koel_testing::arrangements;
+use koel_testing::Arrangement;
 use proptest::prelude::*;
 use rustc_hash::FxHashMap;
 
@@ -264,7 +264,7 @@ fn duplicates_of_all_arrangements() {
             for (j, name) in names.into_iter().enumerate() {
                 let keep_last = (i + j) % 2 == 0;
                 let policy = if keep_last { Duplicates::KeepLast } else { Duplicates::KeepFirst };
-                let ranks = arrangements::ranks(n, name, key::<u32>).unwrap();
+                let ranks = name.parse::<Arrangement>().unwrap().ranks(n, 0, key::<u32>);
                 let keys = ranks.iter().map(|&rank| key(rank)).collect::<Vec<u32>>();
                 let values = (0..n as u32).collect::<Vec<_>>();
                 let mut stays = vec![None; n];

@@ -325,7 +325,7 @@ pub(super) const TABLES: &[Table] = &[
             ),
             (
                 "2 cores, 128 bits, M pairs per CPU-second",
-                "machine=cpu-2core record=arrangements op=map128 n=2^22 value=n/cpu_us",
+                "machine=cpu-2core record=arrangements op=map128|map128_build n=2^22 value=n/cpu_us",
             ),
         ],
         rows: &[
@@ -730,7 +730,7 @@ pub(super) const TABLES: &[Table] = &[
             ),
             (
                 "first frame of an intersection beyond the second",
-                "record=first-frame value=frame_ms.0-frame_ms.1",
+                "record=first-frame|deforming-frames value=frame_ms.0-frame_ms.1",
             ),
         ],
         spread: None,

@@ -3,14 +3,16 @@ mod dashmap;
 mod hashbrown;
 mod hashbrown_sharded;
 pub(crate) mod map;
+mod on_host;
 mod scheme;
 
 use super::parameters::{self, Parameter};
 use crate::failure::{Failure, Outcome};
-use koel::device::Element;
-use koel::{DeviceKind, Duplicates, Error, Stream, View, ViewMut};
+use koel::{DeviceKind, Duplicates, Stream, View};
 use koel_classic::{Kind, Options, Table};
+use on_host::{HostTable, OnHost};
 pub(crate) use scheme::{Built, Scheme};
+use std::marker::PhantomData;
 
 /// A kind of table and where it runs.
 #[derive(Clone)]
@@ -50,7 +52,7 @@ impl Contender {
                 Some("unchecked requires all keys to be distinct")
             }
             (_, true) if is_unique => None,
-            (_, true) if self.name() == dashmap::NAME => {
+            (_, true) if self.name() == dashmap::Map::NAME => {
                 Some("which of several equal keys it keeps is undefined")
             }
             (Duplicates::KeepFirst, true) => Some("it keeps the last of equal keys"),
@@ -93,8 +95,11 @@ pub(crate) trait Rebuilt: Table {
 }
 
 /// Baselines from elsewhere, in host memory. A new one is a file and a line here.
-static YARDSTICKS: [&dyn Kind; 3] =
-    [&hashbrown::Hashbrown, &hashbrown_sharded::HashbrownSharded, &dashmap::Dashmap];
+static YARDSTICKS: [&dyn Kind; 3] = [
+    &OnHost::<hashbrown::Map>(PhantomData),
+    &OnHost::<hashbrown_sharded::Shards>(PhantomData),
+    &OnHost::<dashmap::Map>(PhantomData),
+];
 
 /// Tables of `main`: koel's map, the papers' tables, and common alternatives.
 const MAIN: [&str; 8] = [
@@ -201,63 +206,10 @@ pub(crate) fn choose(
     (chosen.iter().cloned().flat_map(variants).collect(), notes)
 }
 
-/// Returns the elements of a view in host memory, where baselines work.
-fn on_host<'a, T: Element>(name: &'static str, view: View<'a, T>) -> koel::Result<&'a [T]> {
-    view.host().ok_or_else(|| not_on_host(name, view.device().name()))
-}
-/// Returns the elements of a mutable view in host memory.
-fn on_host_mut<'a, T: Element>(
-    name: &'static str,
-    view: &'a mut ViewMut<'_, T>,
-) -> koel::Result<&'a mut [T]> {
-    let device = view.device().name();
-    view.host_mut().ok_or_else(|| not_on_host(name, device))
-}
-fn not_on_host(name: &'static str, found: String) -> Error {
-    Error::WrongDevice { name, found, expected: "the host".into() }
-}
-
-/// Looks up each query, on all threads.
-fn find_each(
-    queries: View<'_, u32>,
-    mut values: ViewMut<'_, u32>,
-    mut found: ViewMut<'_, u8>,
-    find: impl Fn(u32) -> Option<u32> + Sync,
-) -> koel::Result<()> {
-    use rayon::prelude::*;
-    /// Queries per task: enough to hide rayon's overhead, few enough to balance the load.
-    const CHUNK: usize = 1 << 12;
-    let queries = on_host("queries", queries)?;
-    let values = on_host_mut("values", &mut values)?;
-    let found = on_host_mut("found", &mut found)?;
-    for (name, length) in [("values", values.len()), ("found", found.len())] {
-        if length != queries.len() {
-            return Err(Error::Length {
-                name,
-                found: length,
-                other: "queries",
-                expected: queries.len(),
-            });
-        }
-    }
-    let chunks = queries
-        .par_chunks(CHUNK)
-        .zip(values.par_chunks_mut(CHUNK))
-        .zip(found.par_chunks_mut(CHUNK));
-    chunks.for_each(|((queries, values), found)| {
-        for ((&query, value), found) in queries.iter().zip(values).zip(found) {
-            let answer = find(query);
-            *found = answer.is_some().into();
-            *value = answer.unwrap_or(0);
-        }
-    });
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use koel::Device;
+    use koel::{Device, Error};
     use koel_classic::Options;
 
     #[test]

@@ -2,7 +2,6 @@
 use super::super::args::{Op, policy_name};
 use super::super::contenders::{Built, Rebuilt, Scheme};
 use super::super::keys::{Queries, Workload};
-use super::super::repeats::Repeats;
 use super::super::verify::{self, Entries};
 use super::Stop;
 use super::answers::{Answers, on_host};
@@ -11,6 +10,7 @@ use crate::output::thousands;
 use koel::device::Staged;
 use koel::{Stream, View};
 use koel_classic::{Duplicates, ListTable, Listed, Options};
+use koel_measure::Arrangement;
 use std::time::Instant;
 
 /// Bit that distinguishes the values of a row's last build from those of earlier builds. Values are
@@ -23,7 +23,7 @@ pub(super) struct Inputs<'a> {
     pub(super) n: usize,
     /// Number of distinct keys.
     pub(super) distinct: usize,
-    pub(super) repeats: Repeats,
+    pub(super) repeats: Arrangement,
     /// Treatment of repeated keys; `None`: all are kept.
     pub(super) policy: Option<Duplicates>,
     /// Number of pairs with the key of each pair, if keys repeat and tables list them.
@@ -144,7 +144,7 @@ impl<'a> Inputs<'a> {
     /// Describes the inputs, for notes.
     pub(super) fn place(&self) -> String {
         let repeats = match self.repeats {
-            Repeats::Unique => String::new(),
+            Arrangement::Unique => String::new(),
             repeats => format!(", {repeats}, {}", policy_name(self.policy)),
         };
         format!("{} keys{repeats}", thousands(self.n))

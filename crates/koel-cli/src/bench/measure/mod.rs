@@ -17,20 +17,16 @@ mod tests;
 use super::args::Op;
 use super::contenders::Contender;
 use super::keys::Workload;
-use super::repeats::Repeats;
 use crate::failure::{Failure, Outcome};
 use indicatif::ProgressBar;
 use inputs::{Inputs, MARK};
 use koel::limits::{self, Copies, HostCopies, RandomReads};
 use koel::{DeviceKind, Error, Stream};
 use koel_classic::Duplicates;
+use koel_measure::{Arrangement, RUNS, WARM_UP};
 pub(super) use row::Row;
 use std::collections::BTreeMap;
 
-/// Warm-up runs.
-const WARM_UP: usize = 2;
-/// Runs of each measurement of the machine's limits.
-const LIMIT_RUNS: usize = 7;
 /// Maximum number of calls per run.
 const MAX_CALLS: usize = 1 << 12;
 
@@ -121,25 +117,18 @@ impl Session {
     /// Measures copies on the device of more data than its caches hold; `None` if memory is short.
     fn copies(&self) -> Outcome<Option<Copies>> {
         let on_gpu = self.device.stream.device().kind() == DeviceKind::Cuda;
-        match limits::copies(
-            &self.device.stream,
-            if on_gpu { 1 << 30 } else { 1 << 27 },
-            LIMIT_RUNS,
-        ) {
-            Ok(copies) => Ok(Some(copies)),
-            Err(Error::OutOfMemory { .. }) => Ok(None),
-            Err(e) => Err(e.into()),
-        }
+        let bytes = if on_gpu { 1 << 30 } else { 1 << 27 };
+        if_it_fits(limits::copies(&self.device.stream, bytes, RUNS))
     }
     /// Measures copies between host and device, if rows have such; `None` if memory is short.
     fn host_copies(&self) -> Outcome<Option<HostCopies>> {
         if !self.settings.ops.iter().any(|op| op.is_of_host()) {
             return Ok(None);
         }
-        match limits::host_copies(&self.device.stream, 1 << 27, LIMIT_RUNS) {
-            Ok(copies) => Ok(copies),
-            Err(Error::OutOfMemory { .. } | Error::Driver { .. }) => Ok(None),
-            Err(e) => Err(e.into()),
+        match limits::host_copies(&self.device.stream, 1 << 27, RUNS) {
+            // The system may pin less memory than there is.
+            Err(Error::Driver { .. }) => Ok(None),
+            copies => Ok(if_it_fits(copies)?.flatten()),
         }
     }
     /// Returns the limits of the device: random reads measured with the rows, and copies.
@@ -202,7 +191,7 @@ impl Session {
     /// Measures one contender at every load.
     fn contender(&mut self, contender: &Contender, inputs: &mut Inputs<'_>) -> Outcome {
         let name = contender.label();
-        let obstacle = contender.obstacle(inputs.policy, inputs.repeats == Repeats::Unique);
+        let obstacle = contender.obstacle(inputs.policy, inputs.repeats == Arrangement::Unique);
         let mut slots_before = None;
         for load in self.loads() {
             let rows_after = self.rows_done + self.settings.rows();
@@ -281,13 +270,18 @@ impl Place {
         if let Some(reads) = self.reads.get(&bytes) {
             return Ok(*reads);
         }
-        let reads = match limits::random_reads(&self.stream, bytes, LIMIT_RUNS) {
-            Ok(reads) => Some(reads),
-            Err(Error::OutOfMemory { .. } | Error::TooMany { .. }) => None,
-            Err(e) => return Err(e.into()),
-        };
+        let reads = if_it_fits(limits::random_reads(&self.stream, bytes, RUNS))?;
         self.reads.insert(bytes, reads);
         Ok(reads)
+    }
+}
+
+/// Returns what was measured; `None` if memory is short.
+fn if_it_fits<T>(measured: koel::Result<T>) -> Outcome<Option<T>> {
+    match measured {
+        Ok(measured) => Ok(Some(measured)),
+        Err(Error::OutOfMemory { .. } | Error::TooMany { .. }) => Ok(None),
+        Err(e) => Err(e.into()),
     }
 }
 

@@ -2,9 +2,9 @@
 use super::super::args::Op;
 use super::super::contenders;
 use super::super::parameters::Parameter;
-use super::super::repeats::Repeats;
 use koel::limits::{RandomReads, Rates};
 use koel_classic::{Duplicates, SchemeReport};
+use koel_measure::Arrangement;
 
 /// A row of the results: what was measured, and how it compares.
 #[derive(Clone)]
@@ -17,7 +17,7 @@ pub(crate) struct Row {
     /// Number of pairs.
     pub n: usize,
     /// How keys repeat.
-    pub repeats: Repeats,
+    pub repeats: Arrangement,
     /// How builds treat repeated keys; `None`: the table lists all of them.
     pub policy: Option<Duplicates>,
     /// Lookups per call; `None`: one per pair, in one call.
@@ -46,6 +46,10 @@ pub(crate) struct Row {
 impl Row {
     pub(crate) fn bytes_per_pair(&self) -> f64 {
         self.report.bytes as f64 / self.held.max(1) as f64
+    }
+    /// Returns operations per second in the median run; 0 if an answer was wrong.
+    pub(crate) fn median(&self) -> f64 {
+        self.rates.map_or(0.0, |rates| rates.median)
     }
     /// Returns the table with the parameters that were set.
     pub(crate) fn label(&self) -> String {

@@ -6,6 +6,7 @@ use super::super::contenders::{self, Keeps, Rebuilt, Scheme};
 use super::*;
 use koel::{Device, View, ViewMut};
 use koel_classic::{Kind, Options, SchemeReport, Table};
+use koel_measure::Arrangement;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -119,7 +120,7 @@ fn session(contender: Contender, settings: Settings, workload: &Workload) -> Ses
 
 #[test]
 fn honest_tables_get_rates() {
-    let workload = Workload::of(&Source::Random(100, Repeats::Unique), 1).unwrap();
+    let workload = Workload::of(&Source::Random(100, Arrangement::Unique), 1).unwrap();
     let session = measure(None, &OPS, &[0.5, 0.8, 0.95], &workload);
     assert_eq!(session.wrong, 0);
     assert_eq!(
@@ -143,14 +144,14 @@ fn honest_tables_get_rates() {
 
 #[test]
 fn a_load_that_makes_the_same_table_is_measured_once() {
-    let workload = Workload::of(&Source::Random(100, Repeats::Unique), 1).unwrap();
+    let workload = Workload::of(&Source::Random(100, Arrangement::Unique), 1).unwrap();
     let session = measure(None, &[Op::Build], &[0.5, 0.501], &workload);
     assert_eq!(session.rows.len(), 1);
 }
 
 #[test]
 fn one_wrong_answer_is_caught() {
-    let workload = Workload::of(&Source::Random(1000, Repeats::Unique), 1).unwrap();
+    let workload = Workload::of(&Source::Random(1000, Arrangement::Unique), 1).unwrap();
     let (present, absent) = (workload.keys[417], workload.queries(Op::FIND_MISS, None).keys[3]);
     for (lie, lied_to) in [
         ((present, Some(418)), Op::FIND_HIT),
@@ -177,7 +178,7 @@ fn one_wrong_answer_is_caught() {
 
 #[test]
 fn a_table_that_keeps_the_wrong_one_of_equal_keys_is_caught() {
-    let workload = Workload::of(&Source::Random(1000, Repeats::Twice), 1).unwrap();
+    let workload = Workload::of(&Source::Random(1000, Arrangement::Concat(2)), 1).unwrap();
     // It always keeps the last.
     for (policy, wrong) in [(Duplicates::KeepLast, 0), (Duplicates::KeepFirst, 1)] {
         let ops = vec![Op::Build, Op::FIND_HIT, Op::FIND_MISS];
@@ -185,7 +186,7 @@ fn a_table_that_keeps_the_wrong_one_of_equal_keys_is_caught() {
             measure_in(None, Settings { ops, policies: vec![policy], ..settings() }, &workload);
         assert_eq!((session.wrong, session.rows.len()), (wrong, 3), "{:?}", session.notes());
         for row in &session.rows {
-            assert_eq!((row.policy, row.repeats), (Some(policy), Repeats::Twice));
+            assert_eq!((row.policy, row.repeats), (Some(policy), Arrangement::Concat(2)));
             assert_eq!(row.verified, wrong == 0 || row.op == Op::FIND_MISS, "{:?}", row.op);
         }
     }
@@ -197,7 +198,7 @@ fn a_table_that_keeps_the_wrong_one_of_equal_keys_is_caught() {
 
 #[test]
 fn a_table_that_holds_more_pairs_is_caught() {
-    let workload = Workload::of(&Source::Random(1000, Repeats::Unique), 1).unwrap();
+    let workload = Workload::of(&Source::Random(1000, Arrangement::Unique), 1).unwrap();
     let settings = Settings { ops: vec![Op::Build], ..settings() };
     let session = measure_of(Liar { lie: None, extra: 1 }, settings, &workload);
     assert!(session.wrong == 1 && !session.rows[0].verified);
@@ -210,7 +211,7 @@ fn a_table_that_holds_more_pairs_is_caught() {
 
 #[test]
 fn a_lie_in_a_batch_is_caught() {
-    let workload = Workload::of(&Source::Random(1000, Repeats::Unique), 1).unwrap();
+    let workload = Workload::of(&Source::Random(1000, Arrangement::Unique), 1).unwrap();
     let with = |batches: Vec<usize>| Settings {
         ops: vec![Op::FIND_HIT, Op::Find(30)],
         batches,
@@ -237,7 +238,7 @@ fn a_lie_in_a_batch_is_caught() {
 fn the_flagship_is_built_cold_and_warm_by_every_policy() {
     let builds = [Op::Build, Op::BuildCold, Op::Rebuild, Op::BuildHost];
     let ops = [&builds[..], &[Op::FIND_HIT, Op::FIND_HALF, Op::GetHost]].concat();
-    for repeats in ["unique", "zipf", "equal"].map(|text| text.parse::<Repeats>().unwrap()) {
+    for repeats in ["unique", "zipf", "equal"].map(|text| text.parse::<Arrangement>().unwrap()) {
         let workload = Workload::of(&Source::Random(3000, repeats), 1).unwrap();
         let map = contenders::choose(&["map".into()], &[], DeviceKind::Cpu).0.remove(0);
         let policies = vec![Duplicates::KeepLast, Duplicates::KeepFirst];
@@ -262,7 +263,7 @@ fn the_flagship_is_built_cold_and_warm_by_every_policy() {
 
 #[test]
 fn builds_of_every_kind_stand_beside_a_yardstick() {
-    let workload = Workload::of(&Source::Random(1000, Repeats::Unique), 1).unwrap();
+    let workload = Workload::of(&Source::Random(1000, Arrangement::Unique), 1).unwrap();
     let ops = vec![Op::BuildCold, Op::FIND_HIT];
     let mut rows = measure_in(None, Settings { ops, ..settings() }, &workload).rows;
     let of = |op, rows: &[Row]| Row { op, ..rows[0].clone() }.times("honest", rows);
@@ -386,7 +387,7 @@ impl Rebuilt for Asleep {
 
 #[test]
 fn runs_that_do_nothing_are_caught() {
-    let workload = Workload::of(&Source::Random(100, Repeats::Unique), 1).unwrap();
+    let workload = Workload::of(&Source::Random(100, Arrangement::Unique), 1).unwrap();
     for (sleeps, ops, right) in [
         (Sleeps::Never, vec![Op::Build, Op::BuildCold, Op::Rebuild, Op::FIND_HIT], vec![true; 4]),
         (Sleeps::InBuild, vec![Op::Build], vec![false]),

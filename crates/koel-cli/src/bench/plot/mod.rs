@@ -9,13 +9,13 @@ use super::keys::KeysAbout;
 use super::machine::Machine;
 use super::measure::Row;
 use super::peers::Peers;
-use super::repeats::Repeats;
 use crate::failure::Outcome;
 use crate::output;
 use crate::output::thousands;
 use bars::{Bar, Bars};
 use chart::{Chart, Marks, Series};
 use koel::Duplicates;
+use koel_measure::Arrangement;
 use std::path::Path;
 
 /// Okabe and Ito's colour-blind-safe colours, and two more.
@@ -280,7 +280,8 @@ impl Sheet<'_> {
         is_beside: impl Fn(usize, f64) -> bool,
         x: impl Fn(usize, f64) -> f64,
     ) -> Option<Marks> {
-        let peers = self.peers.filter(|_| row.repeats == Repeats::Unique && row.batch.is_none())?;
+        let peers =
+            self.peers.filter(|_| row.repeats == Arrangement::Unique && row.batch.is_none())?;
         let here = peers.best(op).into_iter().filter(|peer| is_beside(peer.n, peer.load));
         Some(Marks {
             about: format!("Fastest of other programs, {}:", peers.measured(&self.machine.device)),
@@ -314,7 +315,7 @@ impl Sheet<'_> {
         let several = distinct(rows, |row| row.policy).len() > 1;
         let panel = |op: &Op| {
             let mut here = only(rows, |row| row.op == *op);
-            here.sort_by(|a, b| median(b).total_cmp(&median(a)));
+            here.sort_by(|a, b| b.median().total_cmp(&a.median()));
             let bars = here.iter().map(|row| bar(row, name(row, several))).collect();
             (format!("{}: {}", op.name(), op.about()), bars)
         };
@@ -337,7 +338,7 @@ impl Sheet<'_> {
 /// 0 would hide the rows.
 fn are_far(marks: Option<&Marks>, rows: &[&Row]) -> bool {
     let marks = marks.iter().flat_map(|marks| &marks.points).map(|(_, rate, _)| *rate);
-    marks.fold(0.0, f64::max) > 10.0 * rows.iter().map(|row| median(row)).fold(0.0, f64::max)
+    marks.fold(0.0, f64::max) > 10.0 * rows.iter().map(|row| row.median()).fold(0.0, f64::max)
 }
 
 /// Returns the rows for which `is_here` is true.
@@ -346,14 +347,7 @@ fn only<'a>(rows: &[&'a Row], is_here: impl Fn(&Row) -> bool) -> Vec<&'a Row> {
 }
 /// Returns the distinct properties of the rows, in order of first occurrence.
 fn distinct<T: PartialEq>(rows: &[&Row], of: impl Fn(&Row) -> T) -> Vec<T> {
-    let mut distinct = vec![];
-    for row in rows {
-        let one = of(row);
-        if !distinct.contains(&one) {
-            distinct.push(one);
-        }
-    }
-    distinct
+    super::distinct(rows.iter().map(|row| of(row)))
 }
 /// Returns the requested loads, ascending.
 fn chosen_loads(rows: &[&Row]) -> Vec<f64> {
@@ -392,7 +386,7 @@ fn at_load_name(load: Option<f64>) -> String {
 }
 
 fn bar(row: &Row, name: String) -> Bar {
-    Bar { name, color: color(row.table), rate: median(row), limit: row.limit_rate() }
+    Bar { name, color: color(row.table), rate: row.median(), limit: row.limit_rate() }
 }
 /// Returns the name of a table and its parameters, with its policy if there are several.
 fn name(row: &Row, several_policies: bool) -> String {
@@ -437,9 +431,6 @@ fn limit_name(machine: &Machine) -> String {
 /// Returns a table's colour, independent of the other tables. Those of the main tables differ.
 fn color(table: &str) -> &'static str {
     COLORS[contenders::place_of(table) % COLORS.len()]
-}
-fn median(row: &Row) -> f64 {
-    row.rates.map_or(0.0, |rates| rates.median)
 }
 fn device(machine: &Machine) -> String {
     let cpu = machine

@@ -6,7 +6,7 @@ use rayon::prelude::*;
 use std::fmt;
 
 /// A table's list and the pairs that it was built from.
-pub(in super::super) struct Entries<'a> {
+pub(crate) struct Entries<'a> {
     /// Content of the list.
     pub listed: Listed,
     pub list: &'a [u32],
@@ -21,7 +21,7 @@ pub(in super::super) struct Entries<'a> {
 
 /// The first wrong answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(in super::super) struct WrongRange {
+pub(crate) struct WrongRange {
     /// Index of the query.
     index: usize,
     key: u32,
@@ -46,7 +46,7 @@ impl Entries<'_> {
     /// Checks the list itself: every value, or as many keys as are distinct, or nothing.
     ///
     /// Errors: what is wrong with it.
-    pub(in super::super) fn check_list(&self) -> Result<(), String> {
+    pub(crate) fn check_list(&self) -> Result<(), String> {
         let expected = match self.listed {
             Listed::Nothing => 0,
             Listed::Keys => self.distinct,
@@ -81,7 +81,7 @@ impl Entries<'_> {
     /// [`check_list`](Self::check_list), each range then has exactly the entries of its key.
     ///
     /// Errors: the first wrong answer. `starts` and `counts` must have equal lengths.
-    pub(in super::super) fn check(
+    pub(crate) fn check(
         &self,
         queries: &Queries,
         starts: &[u32],

@@ -1,12 +1,15 @@
 //! Steps shared by all figures: make keys, build, look up, check, time.
 use super::super::chart::{Axis, Chart, Scale, Series};
-use crate::bench::keys::Permutation;
+use crate::bench::keys::Queries;
+use crate::bench::verify::{self, Entries};
 use crate::failure::{Failure, Outcome};
 use koel::device::Element;
-use koel::{Buffer, Stream};
-use koel_classic::{Duplicates, Kind, ListKind, ListTable, Listed, Options, Table};
+use koel::{Buffer, Stream, View, ViewMut};
+use koel_classic::{Duplicates, Kind, ListKind, ListTable, Options, Table};
+use koel_measure::{Permutation, repeat};
 use rayon::prelude::*;
 use std::collections::HashMap;
+use std::fmt::Display;
 
 /// Settings of the measurements.
 pub(super) struct Lab {
@@ -26,70 +29,8 @@ pub(super) struct Pairs {
     pub keys: Buffer<u32>,
     pub values: Buffer<u32>,
 }
-/// Queries and their expected answers.
-pub(super) struct Queries {
-    keys: Buffer<u32>,
-    expected: Vec<u32>,
-}
-/// Marker for an absent key; greater than any value.
-const ABSENT: u32 = u32::MAX;
-
-/// Answers of a table with repeated keys: entries `starts[i]..starts[i] + counts[i]` of the list
-/// belong to query `i`.
-struct ListAnswers {
-    starts: Vec<u32>,
-    counts: Vec<u32>,
-    list: Vec<u32>,
-}
-impl ListAnswers {
-    fn ranges(&self) -> impl Iterator<Item = (usize, usize)> {
-        self.starts
-            .iter()
-            .zip(&self.counts)
-            .map(|(start, count)| (*start as usize, *count as usize))
-    }
-    fn lie_within(&self) -> bool {
-        self.ranges().all(|(start, count)| count == 0 || start + count <= self.list.len())
-    }
-    /// Whether each answer is that of the pair in `of`: `keys` holds each of `distinct` keys in
-    /// turn, and the values are the indices of the pairs.
-    fn are_those_of(
-        &self,
-        lists: Listed,
-        keys: &[u32],
-        distinct: usize,
-        mut of: impl Iterator<Item = usize>,
-    ) -> bool {
-        let n = keys.len();
-        match lists {
-            Listed::Nothing => self.counts.iter().all(|count| *count == 1),
-            Listed::Keys => {
-                let mut answers = self.ranges().zip(of);
-                self.list.len() == distinct
-                    && answers
-                        .all(|((start, count), pair)| count == 1 && self.list[start] == keys[pair])
-            }
-            Listed::Values => {
-                // A value is in the range of its key, and ranges have as many values as their keys:
-                // no range has another key's.
-                let mut places = vec![usize::MAX; n];
-                let is_new = |(at, value): (usize, &u32)| {
-                    let place = places.get_mut(*value as usize);
-                    place.is_some_and(|place| std::mem::replace(place, at) == usize::MAX)
-                };
-                self.list.len() == n
-                    && self.list.iter().enumerate().all(is_new)
-                    && self.ranges().all(|(start, count)| {
-                        let Some(pair) = of.next() else { return false };
-                        let copies = n / distinct + usize::from(pair % distinct < n % distinct);
-                        count == copies && (start..start + count).contains(&places[pair])
-                    })
-            }
-        }
-    }
-}
-fn wrong(kind: &str) -> Failure {
-    Failure::Other(format!("{kind}: a wrong answer"))
+fn wrong(kind: &str, what: impl Display) -> Failure {
+    Failure::Other(format!("{kind}: {what}"))
 }
 
 impl Lab {
@@ -113,17 +54,11 @@ impl Lab {
         Ok(Pairs { host, absent, keys, values })
     }
     /// Draws as many queries as pairs, in random order. A fraction `absent` of them is absent.
-    pub(super) fn queries(&self, pairs: &Pairs, absent: f64) -> Outcome<Queries> {
+    pub(super) fn queries(&self, pairs: &Pairs, absent: f64) -> Queries {
         let n = pairs.host.len() as u64;
-        let (order, side) =
-            (Permutation::new(n, self.seed ^ 1), Permutation::new(n, self.seed ^ 2));
         let misses = if pairs.absent.is_empty() { 0 } else { (absent * n as f64).round() as u64 };
-        let one = |i: u64| match side.at(i) < misses {
-            true => (pairs.absent[i as usize], ABSENT),
-            false => (pairs.host[order.at(i) as usize], order.at(i) as u32),
-        };
-        let (keys, expected): (Vec<u32>, Vec<u32>) = (0..n).into_par_iter().map(one).unzip();
-        Ok(Queries { keys: self.stream.device().upload(&keys)?, expected })
+        let seeds = [self.seed ^ 1, self.seed ^ 2];
+        Queries::of(&pairs.host, &pairs.absent, n - misses, seeds, |pair| pair)
     }
     /// Builds a table. Returns it with the seconds of the fastest build, from pairs on the device
     /// to a table there.
@@ -137,14 +72,8 @@ impl Lab {
             .with_load(load)
             .with_duplicates(Duplicates::Unchecked)
             .with_seed(self.seed);
-        let mut best = f64::MAX;
         let build = || kind.build(&self.stream, pairs.keys.view(), pairs.values.view(), &options);
-        let mut table = build()?;
-        for _ in 0..self.runs {
-            table = build()?;
-            best = best.min(table.report().device_seconds);
-        }
-        Ok((table, best))
+        self.fastest_build(build, |table| table.report().device_seconds)
     }
     /// Returns the seconds of the fastest run of all queries. Fails on a wrong answer.
     pub(super) fn find(
@@ -153,27 +82,12 @@ impl Lab {
         table: &dyn Table,
         queries: &Queries,
     ) -> Outcome<f64> {
-        let device = self.stream.device();
-        let (mut values, mut found) = (
-            device.alloc::<u32>(queries.expected.len())?,
-            device.alloc::<u8>(queries.expected.len())?,
-        );
-        let seconds = self.fastest(|is_timed| {
-            if !is_timed {
-                self.spoil(&mut values)?;
-                return self.spoil(&mut found);
-            }
-            table.get_into(&self.stream, queries.keys.view(), values.view_mut(), found.view_mut())
+        let (seconds, values, found) = self.fastest_find(queries, |keys, values, found| {
+            table.get_into(&self.stream, keys, values, found)
         })?;
-        let (values, found) = (values.download()?, found.download()?);
-        let answers = values
-            .iter()
-            .zip(&found)
-            .map(|(value, found)| if *found != 0 { *value } else { ABSENT });
-        match answers.zip(&queries.expected).all(|(answer, expected)| answer == *expected) {
-            true => Ok(seconds),
-            false => Err(wrong(kind.name())),
-        }
+        let right = verify::check(queries, 0, &values, &found);
+        right.map_err(|answer| wrong(kind.name(), answer))?;
+        Ok(seconds)
     }
     /// Like [`build`](Self::build), for a table with repeated keys.
     pub(super) fn build_list(
@@ -182,14 +96,8 @@ impl Lab {
         pairs: &Pairs,
     ) -> Outcome<(Box<dyn ListTable>, f64)> {
         let options = Options::default().with_seed(self.seed);
-        let mut best = f64::MAX;
         let build = || kind.build(&self.stream, pairs.keys.view(), pairs.values.view(), &options);
-        let mut table = build()?;
-        for _ in 0..self.runs {
-            table = build()?;
-            best = best.min(table.report().device_seconds);
-        }
-        Ok((table, best))
+        self.fastest_build(build, |table| table.report().device_seconds)
     }
     /// Returns the seconds of the fastest lookup of every pair's key, where each of `distinct` keys
     /// occurs in turn. Fails unless every lookup gives exactly the key's entries of the list: its
@@ -202,12 +110,21 @@ impl Lab {
         distinct: usize,
         queries: &Queries,
     ) -> Outcome<f64> {
-        let (seconds, answers) = self.find_lists(kind, table, queries)?;
-        let of = queries.expected.iter().map(|pair| *pair as usize);
-        match answers.are_those_of(kind.lists(), &pairs.host, distinct, of) {
-            true => Ok(seconds),
-            false => Err(wrong(kind.name())),
-        }
+        let (seconds, starts, counts) = self.find_lists(table, queries)?;
+        let (list, n) = (table.list().download()?, pairs.host.len());
+        let copies = |pair| (n / distinct + usize::from(pair % distinct < n % distinct)) as u32;
+        let entries = Entries {
+            listed: kind.lists(),
+            list: &list,
+            keys: &pairs.host,
+            mark: 0,
+            multiplicities: Some(&(0..n).map(copies).collect::<Vec<_>>()),
+            distinct,
+        };
+        entries.check_list().map_err(|list| wrong(kind.name(), list))?;
+        let right = entries.check(queries, &starts, &counts);
+        right.map_err(|answer| wrong(kind.name(), answer))?;
+        Ok(seconds)
     }
     /// Returns the seconds of the fastest lookup of keys whose [value counts](Self::queries_of) are
     /// known. Fails if a count is wrong.
@@ -217,56 +134,64 @@ impl Lab {
         table: &dyn ListTable,
         queries: &Queries,
     ) -> Outcome<f64> {
-        let (seconds, answers) = self.find_lists(kind, table, queries)?;
-        match answers.counts == queries.expected {
+        let (seconds, _, counts) = self.find_lists(table, queries)?;
+        match counts == queries.expected {
             true => Ok(seconds),
-            false => Err(wrong(kind.name())),
+            false => Err(wrong(kind.name(), "a wrong count")),
         }
     }
     /// Prepares lookups of `keys`; each expects as many values as the key has in `held`.
-    pub(super) fn queries_of(&self, keys: &[u32], held: &[u32]) -> Outcome<Queries> {
+    pub(super) fn queries_of(&self, keys: &[u32], held: &[u32]) -> Queries {
         let mut counts = HashMap::<u32, u32>::new();
         held.iter().for_each(|&key| *counts.entry(key).or_default() += 1);
         let expected = keys.iter().map(|key| counts.get(key).copied().unwrap_or(0)).collect();
-        Ok(Queries { keys: self.stream.device().upload(keys)?, expected })
+        Queries { keys: keys.to_vec(), expected }
     }
-    /// Returns the seconds of the fastest run of all queries, and the answers.
+    /// Returns the seconds of the fastest run of all queries, and the answers: starts and counts.
     fn find_lists(
         &self,
-        kind: &dyn ListKind,
         table: &dyn ListTable,
         queries: &Queries,
-    ) -> Outcome<(f64, ListAnswers)> {
-        let (device, n) = (self.stream.device(), queries.expected.len());
-        let (mut starts, mut counts) = (device.alloc::<u32>(n)?, device.alloc::<u32>(n)?);
-        let seconds = self.fastest(|is_timed| {
-            if !is_timed {
-                self.spoil(&mut starts)?;
-                return self.spoil(&mut counts);
-            }
-            table.get_into(&self.stream, queries.keys.view(), starts.view_mut(), counts.view_mut())
+    ) -> Outcome<(f64, Vec<u32>, Vec<u32>)> {
+        self.fastest_find(queries, |keys, starts, counts| {
+            table.get_into(&self.stream, keys, starts, counts)
+        })
+    }
+    /// Looks up repeatedly. Returns the seconds of the fastest run, and the answers, which are
+    /// overwritten before each run with what no lookup writes.
+    fn fastest_find<A: Element, B: Element>(
+        &self,
+        queries: &Queries,
+        find: impl Fn(View<'_, u32>, ViewMut<'_, A>, ViewMut<'_, B>) -> koel::Result<()>,
+    ) -> Outcome<(f64, Vec<A>, Vec<B>)> {
+        let (device, n) = (self.stream.device(), queries.keys.len());
+        let keys = device.upload(&queries.keys)?;
+        let (mut a, mut b) = (device.alloc::<A>(n)?, device.alloc::<B>(n)?);
+        let [times] = repeat(self.runs.into(), || {
+            a.view_mut().fill_bytes(0xA5, &self.stream)?;
+            b.view_mut().fill_bytes(0xA5, &self.stream)?;
+            let find = || find(keys.view(), a.view_mut(), b.view_mut());
+            koel::Result::Ok([self.stream.time(find)?.1])
         })?;
-        let (starts, counts) = (starts.download()?, counts.download()?);
-        let answers = ListAnswers { starts, counts, list: table.list().download()? };
-        match answers.lie_within() {
-            true => Ok((seconds, answers)),
-            false => Err(wrong(kind.name())),
-        }
+        Ok((times.min, a.download()?, b.download()?))
     }
-    /// Returns the seconds of the fastest run of `step(true)`. Calls `step(false)` before each run,
-    /// untimed.
-    fn fastest(&self, mut step: impl FnMut(bool) -> koel::Result<()>) -> Outcome<f64> {
-        step(true)?;
-        let mut best = f64::MAX;
-        for _ in 0..self.runs {
-            step(false)?;
-            best = best.min(self.stream.time(|| step(true))?.1);
-        }
-        Ok(best)
+    /// Returns the seconds of the fastest run.
+    pub(super) fn fastest(&self, mut run: impl FnMut() -> koel::Result<()>) -> Outcome<f64> {
+        let [times] =
+            repeat(self.runs.into(), || koel::Result::Ok([self.stream.time(&mut run)?.1]))?;
+        Ok(times.min)
     }
-    /// Fills the answers with values that no lookup writes.
-    fn spoil<T: Element>(&self, answers: &mut Buffer<T>) -> koel::Result<()> {
-        answers.view_mut().fill_bytes(0xA5, &self.stream)
+    /// Builds repeatedly. Returns the last table, and the seconds of the fastest build.
+    fn fastest_build<T>(
+        &self,
+        build: impl Fn() -> koel::Result<T>,
+        seconds: impl Fn(&T) -> f64,
+    ) -> Outcome<(T, f64)> {
+        let mut last = None;
+        let [times] =
+            repeat(self.runs.into(), || koel::Result::Ok([seconds(last.insert(build()?))]))?;
+        let Some(table) = last else { unreachable!("every run leaves its table") };
+        Ok((table, times.min))
     }
     pub(super) fn chart(
         &self,
@@ -293,40 +218,4 @@ pub(super) fn rate() -> Axis {
 /// Millions per second.
 pub(super) fn mops(n: usize, seconds: f64) -> f64 {
     n as f64 / seconds / 1e6
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Three keys in turn, of five pairs: each wrong answer that the lists can give is noticed.
-    #[test]
-    fn answers_of_lists_are_compared_with_every_value() {
-        let keys = [7, 8, 9, 7, 8];
-        let answers = |starts: [u32; 5], counts: [u32; 5], list: &[u32]| ListAnswers {
-            starts: starts.into(),
-            counts: counts.into(),
-            list: list.into(),
-        };
-        let right = |lists, answers: ListAnswers| answers.are_those_of(lists, &keys, 3, 0..5);
-        let (starts, counts) = ([0, 2, 4, 0, 2], [2, 2, 1, 2, 2]);
-        for (is_right, starts, counts, list) in [
-            (true, starts, counts, [0, 3, 1, 4, 2]),
-            (true, starts, counts, [3, 0, 4, 1, 2]),
-            // Another key's values, a value twice, a value that is none, a value too few.
-            (false, starts, counts, [0, 1, 3, 4, 2]),
-            (false, starts, counts, [0, 3, 1, 1, 2]),
-            (false, starts, counts, [0, 3, 1, 5, 2]),
-            (false, starts, [2, 1, 1, 2, 2], [0, 3, 1, 4, 2]),
-            (false, [0, 2, 4, 2, 2], counts, [0, 3, 1, 4, 2]),
-        ] {
-            assert_eq!(right(Listed::Values, answers(starts, counts, &list)), is_right, "{list:?}");
-        }
-        let (ids, ones) = ([0, 1, 2, 0, 1], [1; 5]);
-        assert!(right(Listed::Keys, answers(ids, ones, &[7, 8, 9])));
-        assert!(!right(Listed::Keys, answers(ids, ones, &[8, 7, 9])));
-        assert!(!right(Listed::Keys, answers(ids, ones, &[7, 8, 9, 9])));
-        assert!(!right(Listed::Keys, answers(ids, [1, 1, 1, 1, 2], &[7, 8, 9])));
-        assert!(!answers([0, 0, 0, 0, 2], counts, &[7, 8, 9]).lie_within());
-    }
 }

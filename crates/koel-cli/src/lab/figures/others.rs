@@ -21,7 +21,7 @@ pub(super) fn wang_hu(lab: &Lab) -> Outcome<Vec<Chart>> {
             let pairs = lab.random(n, 32)?;
             let (table, seconds) = lab.build(kind, &pairs, Some(0.5))?;
             insert.push((n as f64, 1e3 * seconds));
-            let queries = lab.queries(&pairs, 0.5)?;
+            let queries = lab.queries(&pairs, 0.5);
             find.push((n as f64, 1e3 * lab.find(kind, table.as_ref(), &queries)?));
         }
         inserts.push(Series::new(name, color, Look::Line, insert));
@@ -46,7 +46,7 @@ pub(super) fn lecture_loads(lab: &Lab) -> Outcome<Vec<Chart>> {
     for (color, down) in [6, 4, 2, 0].into_iter().enumerate() {
         let n = 1usize << lab.most.saturating_sub(down).max(8);
         let pairs = lab.random(n, 32)?;
-        let queries = lab.queries(&pairs, 0.0)?;
+        let queries = lab.queries(&pairs, 0.0);
         let (mut insert, mut find) = (vec![], vec![]);
         for load in [0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95] {
             let (table, seconds) = lab.build(&SingleLevel::PUBLISHED, &pairs, Some(load))?;
@@ -95,7 +95,7 @@ pub(super) fn lecture_stash(lab: &Lab) -> Outcome<Vec<Chart>> {
         let name = format!("{name}: {} keys per million", short_number(per_million));
         let mut points = vec![];
         for percent in (0..=100).step_by(20) {
-            let queries = lab.queries(&pairs, f64::from(percent) / 100.0)?;
+            let queries = lab.queries(&pairs, f64::from(percent) / 100.0);
             points.push((f64::from(percent), 1e3 * lab.find(kind, table.as_ref(), &queries)?));
         }
         series.push(Series::new(name, color, Look::Line, points));

@@ -13,6 +13,7 @@ use koel_classic::{
 use koel_classic_kernels::two_level::{CountsOut, two_level_count, two_level_scatter};
 use koel_classic_kernels::{PairsIn, status};
 use koel_kernels::hash::Functions;
+use koel_measure::repeat;
 use koel_vision::synthetic::{Level, pair, texture};
 use koel_vision::{PointSet, Side};
 use koel_vision_classic::{PaperOptions, table_keys};
@@ -27,7 +28,7 @@ fn times(lab: &Lab, sets: Vec<Pairs>, kinds: &[(&dyn Kind, &str, usize)]) -> Out
             let (table, seconds) = lab.build(*kind, pairs, None)?;
             let n = pairs.host.len() as f64;
             builds.push((n, 1e3 * seconds));
-            let queries = lab.queries(pairs, 0.0)?;
+            let queries = lab.queries(pairs, 0.0);
             finds.push((n, 1e3 * lab.find(*kind, table.as_ref(), &queries)?));
         }
         // The papers omit the build time of perfect spatial hashing: its curve would dwarf the
@@ -101,8 +102,7 @@ pub(super) fn figure_5(lab: &Lab) -> Outcome<Vec<Chart>> {
         let mut status = device.alloc::<u32>(status::WORDS)?;
         let mut scan = Scan::new(device, buckets as usize)?;
         let (count, grid) = (n as u32, (n as u32).div_ceil(two_level_count::SPEC.threads));
-        let mut best = [f64::MAX; 3];
-        for _ in 0..=lab.runs {
+        let times = repeat(lab.runs.into(), || {
             let ((), counting) = stream.time(|| {
                 counts.view_mut().fill_bytes(0, stream)?;
                 let keys = pairs.keys.view().arg("keys", stream)?;
@@ -136,8 +136,9 @@ pub(super) fn figure_5(lab: &Lab) -> Outcome<Vec<Chart>> {
                     )
                 }
             })?;
-            best = [best[0].min(counting), best[1].min(scanning), best[2].min(scattering)];
-        }
+            koel::Result::Ok([counting, scanning, scattering])
+        })?;
+        let best = times.map(|times| times.min);
         let rest = (whole - best.iter().sum::<f64>()).max(0.0);
         for (step, seconds) in steps.iter_mut().zip([best[0], best[1], best[2], rest]) {
             step.push((n as f64, 1e3 * seconds));
@@ -193,7 +194,7 @@ pub(super) fn table_1(lab: &Lab) -> Outcome<Vec<Chart>> {
         let bases = |points: usize| items / points.max(1) + 1;
         let options = options.clone().with_bases((bases(model.len()), bases(scene.len())));
         let [entered, asked] = table_keys(&model, &scene, &options);
-        let queries = lab.queries_of(&asked, &entered)?;
+        let queries = lab.queries_of(&asked, &entered);
         let pairs = lab.pairs(entered, vec![])?;
         let n = pairs.host.len() as f64;
         for ((kind, _), (builds, finds)) in kinds.iter().zip(&mut times) {
@@ -233,7 +234,7 @@ pub(super) fn multiplicities(
         let distinct = lab.random((n >> power).max(1), bits)?.host;
         let keys = (0..n).map(|i| distinct[i % distinct.len()]).collect::<Vec<u32>>();
         let pairs = lab.pairs(keys, vec![])?;
-        let queries = lab.queries(&pairs, 0.0)?;
+        let queries = lab.queries(&pairs, 0.0);
         for ((kind, _), (builds, finds)) in kinds.iter().zip(&mut series) {
             let (table, seconds) = lab.build_list(*kind, &pairs)?;
             let times = f64::from(1 << power);

@@ -34,7 +34,7 @@ pub(super) fn figure_4_4(lab: &Lab) -> Outcome<Vec<Chart>> {
             let pairs = lab.random(n, 32)?;
             let (table, seconds) = lab.build(kind, &pairs, load)?;
             insert.push((n as f64, mops(n, seconds)));
-            let queries = lab.queries(&pairs, 0.0)?;
+            let queries = lab.queries(&pairs, 0.0);
             find.push((n as f64, mops(n, lab.find(kind, table.as_ref(), &queries)?)));
         }
         inserts.push(Series::new(name, color, Look::Line, insert));
@@ -127,17 +127,13 @@ impl Updates {
         words: &mut Buffer<W>,
     ) -> Outcome<f64> {
         let (stream, mask) = (&lab.stream, words.len() as u32 - 1);
-        let mut best = f64::MAX;
-        for _ in 0..=lab.runs {
+        let (n, plain, grid) = (self.n, self.plain, self.n.div_ceil(256));
+        let seconds = lab.fastest(|| {
             let words = words.view_mut().arg("words", stream)?;
-            let (n, plain, grid) = (self.n, self.plain, self.n.div_ceil(256));
-            let ((), seconds) = stream.time(|| {
-                // SAFETY: the mask keeps the index below the number of words, a power of two.
-                unsafe { strided_updates::launch(stream, grid, n, stride, mask, plain, words) }
-            })?;
-            best = best.min(seconds / f64::from(n) * 1e9);
-        }
-        Ok(best)
+            // SAFETY: the mask keeps the index below the number of words, a power of two.
+            unsafe { strided_updates::launch(stream, grid, n, stride, mask, plain, words) }
+        })?;
+        Ok(seconds / f64::from(n) * 1e9)
     }
     /// Returns million updates per second against the stride in words.
     fn against_stride<W: Element + Scalar + From<u32>>(
@@ -176,11 +172,8 @@ pub(super) fn figure_4_7(lab: &Lab) -> Outcome<Vec<Chart>> {
         updates.push(Series::new(name, updates.len(), Look::Line, points));
     }
     let scattered = of(0).nanoseconds(lab, 0x9E37_79B1, &mut words)?;
-    let mut coalesced = f64::MAX;
-    for _ in 0..=lab.runs {
-        let ((), seconds) = stream.time(|| words.view_mut().fill_bytes(0, stream))?;
-        coalesced = coalesced.min(seconds / f64::from(1u32 << power) * 1e9);
-    }
+    let coalesced = lab.fastest(|| words.view_mut().fill_bytes(0, stream))?;
+    let coalesced = coalesced / f64::from(1u32 << power) * 1e9;
     let at_random = (0..=power - 4).map(|shift| (f64::from(1 << shift), 1e3 / scattered));
     updates.push(Series::new("at random", 7, Look::Dashed, at_random.collect()));
 
@@ -240,7 +233,7 @@ pub(super) fn failed_queries(lab: &Lab) -> Outcome<Vec<Chart>> {
         let (table, _) = lab.build(kind, &pairs, load)?;
         let mut points = vec![];
         for percent in (0..=100).step_by(20) {
-            let queries = lab.queries(&pairs, f64::from(percent) / 100.0)?;
+            let queries = lab.queries(&pairs, f64::from(percent) / 100.0);
             points.push((f64::from(percent), 1e3 * lab.find(kind, table.as_ref(), &queries)?));
         }
         series.push(Series::new(name, color, Look::Line, points));

@@ -13,13 +13,14 @@
 //! device's memory (on the CPU, 1 GiB of address space is left), then grows maps from N pairs until
 //! one runs out of memory; afterwards everything must work again; all of this runs twice.
 //! `streams [SECONDS]`: one thread keeps rebuilding a map with other pairs while another looks keys
-//! up in a second map. Options: `seed=S`, `device=cpu`. The exit status is 1 if an answer was
-//! wrong.
+//! up in a second map. `builds [N]` and `updates [N]`: N builds of maps that are dropped, and N
+//! batches that change one map; the memory in use is printed after each tenth. Options: `seed=S`,
+//! `cpu`. The exit status is 1 if an answer was wrong.
+mod held;
 mod small;
 
 use koel::{Buffer, Device, DeviceKind, Error, Map, MapBuilder, MapOptions, Stream};
-use koel_kernels::hash::mix::splitmix_at;
-use koel_rates::{Row, decimals, print_provenance, row, size};
+use koel_rates::{Arguments, NumberedKey, Row, decimals, row, seconds_of};
 use rayon::prelude::*;
 use small::small;
 use std::io::{IsTerminal, Write};
@@ -30,43 +31,39 @@ use std::time::{Duration, Instant};
 type AnyResult<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 fn main() -> AnyResult {
-    let (mut seed, mut on_cpu, mut trials) = (1, false, vec![]);
-    for arg in std::env::args().skip(1) {
-        match (arg.split_once('='), arg.as_str()) {
-            (Some(("seed", number)), _) => seed = number.parse().map_err(|_| wrong(&arg))?,
-            (Some(("device", "cpu")), _) => on_cpu = true,
-            (None, "small" | "big" | "tight" | "streams") => trials.push((arg, None)),
-            _ => match trials.last_mut() {
-                Some((_, number @ None)) => *number = Some(size(&arg)?),
-                _ => return Err(wrong(&arg).into()),
-            },
-        }
-    }
-    let device = if on_cpu { Device::cpu()? } else { Device::best()? };
-    let is_gpu = device.kind() == DeviceKind::Cuda;
-    eprintln!("{}", device.name());
-    print_provenance(&device);
-    for (trial, number) in &trials {
-        let start = Instant::now();
-        let told = match trial.as_str() {
-            "small" => small(&device, number.unwrap_or(100_000), seed),
-            "big" => big(&device, number.unwrap_or(if is_gpu { 1 << 29 } else { 1 << 22 }), seed),
-            "tight" => tight(&device, number.unwrap_or(1 << 20), seed),
-            _ => streams(&device, Duration::from_secs(number.unwrap_or(10) as u64), seed),
+    let mut args = Arguments::read();
+    let seed = args.list("seed", "1", |seed| seed.parse::<u32>().ok())?;
+    // The last trial on a CPU leaves hardly any address space.
+    let trials = [
+        ("small", 100_000),
+        ("big", 0),
+        ("streams", 10),
+        ("builds", 10_000),
+        ("updates", 100_000),
+        ("tight", 1 << 20),
+    ];
+    let asked = trials.map(|(trial, number)| (trial, args.numbered(trial, number)));
+    let device = args.device()?;
+    args.sizes(&[])?;
+    let seed = seed.first().copied().unwrap_or(1);
+    let most = if device.kind() == DeviceKind::Cuda { 1 << 29 } else { 1 << 22 };
+    for (trial, number) in asked {
+        let Some(number) = number else { continue };
+        let run = || match trial {
+            "small" => small(&device, number, seed),
+            "big" => big(&device, if number == 0 { most } else { number }, seed),
+            "builds" => held::builds(&device, number as u32),
+            "updates" => held::updates(&device, number as u32),
+            "tight" => tight(&device, number, seed),
+            _ => streams(&device, Duration::from_secs(number as u64), seed),
         };
-        let told = told.map_err(|e| format!("{trial}, seed {seed}: {e}"))?;
-        let (seconds, name) = (start.elapsed().as_secs_f64(), device.name());
-        row![("trial", trial), ("device", name), ("seed", seed)]
+        let (told, seconds) = seconds_of(run).map_err(|e| format!("{trial}, seed {seed}: {e}"))?;
+        row![("trial", trial), ("device", device.name()), ("seed", seed)]
             .and(&told)
             .and(&row![("verified", true), ("seconds", decimals(seconds, 1))])
             .print();
     }
     Ok(())
-}
-fn wrong(arg: &str) -> Error {
-    let expected =
-        "small, big, tight or streams, each with an optional number, seed=S or device=cpu".into();
-    Error::Setting { field: "argument", found: arg.into(), expected }
 }
 /// Progress line, on a terminal only, which is overwritten in place.
 struct Progress(Instant);
@@ -80,30 +77,9 @@ impl Progress {
     }
 }
 
-/// Random number generator.
-struct Random {
-    seed: u64,
-    drawn: u32,
-}
-impl Random {
-    fn word(&mut self) -> u64 {
-        self.drawn += 1;
-        splitmix_at(self.seed, self.drawn)
-    }
-    fn below(&mut self, n: usize) -> usize {
-        (self.word() % n.max(1) as u64) as usize
-    }
-    fn of<T: Copy>(&mut self, these: &[T]) -> T {
-        these[self.below(these.len())]
-    }
-}
-
 /// Returns a key of a big trial, distinct for distinct numbers.
 fn key(i: u32, seed: u32) -> u32 {
-    let mut x = i ^ seed.wrapping_mul(0x9E37_79B1);
-    x = (x ^ x >> 16).wrapping_mul(0x7FEB_352D);
-    x = (x ^ x >> 15).wrapping_mul(0x846C_A68B);
-    x ^ x >> 16
+    u32::numbered(i ^ seed.wrapping_mul(0x9E37_79B1))
 }
 /// Returns the value of a pair.
 fn value(i: u32, salt: u32) -> u32 {

@@ -1,11 +1,11 @@
 //! Trials of many small maps, against [`HashMap`].
 
-use super::{AnyResult, Progress, Random};
+use super::{AnyResult, Progress};
 use koel::map::layout::{Layout, Number};
 use koel::types::{KeyBits, ValueBits};
 use koel::{BuildReport, Device, Duplicates, Error, Map, MapBuilder, MapOptions, Stream};
 use koel_kernels::hash::mix::splitmix_at;
-use koel_rates::{Row, row};
+use koel_rates::{Random, Row, row, unit};
 use std::collections::HashMap;
 use std::time::Instant;
 
@@ -29,7 +29,7 @@ struct Standing<K: KeyBits, V: ValueBits> {
     options: MapOptions,
     builder: MapBuilder<K, V>,
     map: Option<Map<K, V>>,
-    left: usize,
+    left: u64,
 }
 
 pub(super) fn small(device: &Device, trials: usize, seed: u32) -> AnyResult<Row> {
@@ -37,7 +37,7 @@ pub(super) fn small(device: &Device, trials: usize, seed: u32) -> AnyResult<Row>
     let (mut tally, mut progress) = (Tally::default(), Progress(Instant::now()));
     let (mut narrow, mut wide, mut keys64, mut values64) = (None, None, None, None);
     for trial in 0..trials {
-        let random = &mut Random { seed: splitmix_at(seed as u64, trial as u32), drawn: 0 };
+        let random = &mut Random(splitmix_at(seed as u64, trial as u32));
         match random.below(8) {
             0 => small_trial::<u64, u64>(&stream, random, &mut wide, &mut tally),
             1 => small_trial::<u64, u32>(&stream, random, &mut keys64, &mut tally),
@@ -65,13 +65,14 @@ pub(super) fn small(device: &Device, trials: usize, seed: u32) -> AnyResult<Row>
 
 /// Returns a number of pairs: few, near the sizes of warps, blocks and partitions, or arbitrary.
 fn small_size(random: &mut Random) -> usize {
-    const EDGES: [usize; 12] = [0, 32, 64, 128, 256, 512, 768, 1024, 1536, 1800, 1920, 2000];
-    match random.below(64) {
+    const EDGES: [u64; 12] = [0, 32, 64, 128, 256, 512, 768, 1024, 1536, 1800, 1920, 2000];
+    let n = match random.below(64) {
         0 => 3599 + random.below(3),
         1..16 => random.below(65),
         16..32 => (random.of(&EDGES) + random.below(3)).saturating_sub(1),
         _ => random.below(2001),
-    }
+    };
+    n as usize
 }
 /// Returns the keys of a small trial and their description.
 fn small_keys<K: KeyBits, V: ValueBits>(
@@ -82,7 +83,7 @@ fn small_keys<K: KeyBits, V: ValueBits>(
     let (base, bits) = (random.word(), 8 * size_of::<K>() as u32);
     let turned = |i: u64, by: u32| i << (by % bits) | i.checked_shr(bits - by % bits).unwrap_or(0);
     let (step, by, few) =
-        (random.word(), random.below(64) as u32, 1 + random.below(n.min(50)) as u64);
+        (random.word(), random.below(64) as u32, 1 + random.below(n.min(50) as u64));
     let draw = |i: u64| splitmix_at(base, i as u32);
     // Keys whose hashes begin or end alike: all in one bucket, in few buckets, or in one partition.
     let unmixed = |i: u64| <K::Layout<V> as Layout>::unmixed(seed, Number::narrowed(i)).widened();
@@ -106,7 +107,7 @@ impl<K: KeyBits, V: ValueBits> Standing<K, V> {
     /// Creates a builder with random options.
     fn new(device: &Device, random: &mut Random) -> koel::Result<Self> {
         use Duplicates::{KeepFirst, KeepLast, Reject, Unchecked};
-        let any = 0.3 + 0.65 * (random.word() >> 11) as f64 / (1u64 << 53) as f64;
+        let any = 0.3 + 0.65 * unit(random.word());
         let load = random.of(&[0.3, 0.95, 0.8, any]);
         let duplicates = random.of(&[KeepLast, KeepLast, KeepFirst, Reject, Unchecked]);
         let options = MapOptions::default()

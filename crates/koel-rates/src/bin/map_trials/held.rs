@@ -1,36 +1,14 @@
-//! Many builds and updates in one process: memory must not grow. One JSON object per line.
-//!
-//! `cargo run --release -p koel-rates --bin held_load -- [cpu|cuda] [builds=N] [batches=N]`; the
-//! defaults are 10,000 builds and 100,000 batches.
-//!
-//! Builds maps of varying sizes and drops them, then changes one map by batches that insert and
-//! erase the same keys. After each tenth of the work, it prints the process's resident memory and,
-//! for a GPU, the memory in use. Every map is looked up.
+//! Many builds and updates in one process: memory must not grow. Every map is looked up.
+use super::AnyResult;
 use koel::map::{MapUpdater, Operation, Operations};
-use koel::{Device, Error, Map, MapOptions, Result};
-use koel_rates::{decimals, print_provenance, row};
+use koel::{Device, Map, MapOptions};
+use koel_rates::{Row, decimals, row};
 
 const KEYS: u32 = 20_000;
 const BATCH: u32 = 1000;
 
-fn main() -> Result<()> {
-    let words = std::env::args().skip(1).collect::<Vec<_>>();
-    let number = |name: &str, default: u32| -> Result<u32> {
-        let found = words.iter().find_map(|w| w.strip_prefix(name)?.strip_prefix('='));
-        let wrong = |_| Error::Setting {
-            field: "argument",
-            found: found.unwrap_or("").into(),
-            expected: "a number".into(),
-        };
-        found.map_or(Ok(default), |n| n.parse().map_err(wrong))
-    };
-    let device = if words.iter().any(|w| w == "cuda") { Device::cuda(0)? } else { Device::cpu()? };
-    print_provenance(&device);
-    builds(&device, number("builds", 10_000)?)?;
-    updates(&device, number("batches", 100_000)?)
-}
-
-fn builds(device: &Device, count: u32) -> Result<()> {
+/// Builds maps of varying sizes and drops them.
+pub(super) fn builds(device: &Device, count: u32) -> AnyResult<Row> {
     let keys = (0..KEYS).map(|i| i.wrapping_mul(0x9E37_79B9)).collect::<Vec<u32>>();
     for i in 1..=count {
         let keys = &keys[..1 + i.wrapping_mul(7919) as usize % keys.len()];
@@ -41,9 +19,10 @@ fn builds(device: &Device, count: u32) -> Result<()> {
             tell(device, "builds", i)?;
         }
     }
-    Ok(())
+    Ok(row![("builds", count)])
 }
-fn updates(device: &Device, count: u32) -> Result<()> {
+/// Changes one map by batches that insert and erase the same keys.
+pub(super) fn updates(device: &Device, count: u32) -> AnyResult<Row> {
     let stream = device.stream()?;
     let key = |i: u32| i.wrapping_mul(0x9E37_79B9);
     let old = (0..KEYS).map(key).collect::<Vec<u32>>();
@@ -71,10 +50,10 @@ fn updates(device: &Device, count: u32) -> Result<()> {
             tell(device, "updates", i)?;
         }
     }
-    Ok(())
+    Ok(row![("batches", count)])
 }
-/// Prints the memory in use.
-fn tell(device: &Device, op: &str, done: u32) -> Result<()> {
+/// Prints the memory in use: resident memory of the process and, for a GPU, that of the device.
+fn tell(device: &Device, op: &str, done: u32) -> koel::Result<()> {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages = statm.split_whitespace().nth(1).and_then(|p| p.parse::<u64>().ok()).unwrap_or(0);
     let on_device = device.memory()?.map(|(free, total)| (total - free) >> 20);
