@@ -82,6 +82,10 @@ impl Arguments {
         Ok(if sizes.is_empty() { others.to_vec() } else { sizes })
     }
 }
+/// Parses the bits of a key: 32, 64 or 128.
+pub fn bits(text: &str) -> Option<usize> {
+    size(text).filter(|bits| [32, 64, 128].contains(bits))
+}
 fn wrong(found: &str, expected: String) -> Error {
     Error::Setting { field: "argument", found: found.into(), expected }
 }

@@ -13,19 +13,19 @@ use koel::limits;
 use koel::types::SlotKey;
 use koel::{Buffer, DeviceKey, Result, SetBuilder, SetCombiner, SetOptions, Stream};
 use koel_rates::{
-    Arguments, NumberedKey, RUNS, drawn, keys, on_stream, print_copies, rate, rate_of_limit, row,
-    size,
+    Arguments, NumberedKey, RUNS, bits, drawn, keys, on_stream, print_copies, rate, rate_of_limit,
+    row,
 };
 use rayon::prelude::*;
 
 fn main() -> Result<()> {
     let mut args = Arguments::read();
     let loads = args.list("load", "0.8", |load| load.parse().ok())?;
-    let bits = args.list("bits", "32,64", size)?;
+    let widths = args.list("bits", "32,64", bits)?;
     let stream = args.device()?.stream()?;
     print_copies(&stream)?;
     for n in args.sizes(&[1 << 22, 1 << 24])? {
-        for bits in &bits {
+        for bits in &widths {
             match bits {
                 32 => {
                     rates::<u32>(&stream, n, "set", &loads)?;

@@ -19,7 +19,7 @@ use koel::{
     Stream, View, ViewMut,
 };
 use koel_kernels::hash::mix::splitmix_at;
-use koel_rates::{Arguments, NumberedKey, RUNS, Times, keys, rate, repeat, row, size};
+use koel_rates::{Arguments, NumberedKey, RUNS, Times, bits, keys, rate, repeat, row, size};
 use rayon::prelude::*;
 
 /// Maximum load that batches lead to.
@@ -29,13 +29,13 @@ fn main() -> Result<()> {
     let mut args = Arguments::read();
     let loads = args.list("load", "0.5,0.8", |load| load.parse().ok())?;
     let batches = args.list("batch", "2^20", size)?;
-    let bits = args.list("bits", "32", size)?;
+    let widths = args.list("bits", "32", bits)?;
     let kinds = args.list("kind", "map", |kind| ["map", "set"].into_iter().find(|k| *k == kind))?;
     let stream = args.device()?.stream()?;
     for n in args.sizes(&[1 << 24])? {
         for &batch in &batches {
             for &load in &loads {
-                for &bits in &bits {
+                for &bits in &widths {
                     for &kind in &kinds {
                         match (kind, bits) {
                             ("map", 32) => rates::<OfMap<u32>>(&stream, n, batch, load)?,
