@@ -35,7 +35,7 @@ fn main() -> Result<()> {
     let numbers = args.sizes(&[])?;
     let number = |i: usize, default| numbers.get(i).copied().unwrap_or(default);
     let (runs, bases) = (number(0, 7), number(1, 1500));
-    let image = |name: &str, bytes: &[u8]| decode(bytes, Path::new(name), u64::MAX);
+    let image = |name: &str, bytes: &[u8]| decode(bytes, Path::new(name), 1 << 30);
     let model = image("box_in_scene", include_bytes!("../../../../assets/box_in_scene.jpg"))?.grey;
     let scene = image("box", include_bytes!("../../../../assets/box.jpg"))?.grey;
     if lookups {
