@@ -374,7 +374,7 @@ fn wrong_columns_are_refused() {
     assert!(error(Keys::new([words, of_two]).unwrap_err()).contains("holds 2 elements"));
     let (left, right) = (Keys::new([words]).unwrap(), Keys::new([numbers]).unwrap());
     let found = error(is_in(&device, &left, &right).unwrap_err());
-    assert_eq!(found, "`type of a key` is bytes in column 0, must be i128, as on the other side");
+    assert_eq!(found, "`type of the keys` is bytes, must be i128, as in the index");
     let both = Keys::new([words, numbers]).unwrap();
     assert!(
         error(join(&device, &left, &both, How::Inner).unwrap_err()).contains("columns of a key")

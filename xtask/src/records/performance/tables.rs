@@ -568,12 +568,12 @@ pub(super) const TABLES: &[Table] = &[
     },
     Table {
         name: "strings",
-        first: "H100, load 0.8, G/s",
+        first: "H200, load 0.8, G/s",
         columns: &[
-            ("16 bytes, 2^22", "machine=h100 record=strings length=16 n=2^22 value=gps"),
-            ("2^24", "machine=h100 record=strings length=16 n=2^24 value=gps"),
-            ("2^25", "machine=h100 record=strings length=16 n=2^25 value=gps"),
-            ("64 bytes, 2^22", "machine=h100 record=strings length=64 n=2^22 value=gps"),
+            ("16 bytes, 2^22", "machine=h200 record=strings length=16 n=2^22 value=gps"),
+            ("2^24", "machine=h200 record=strings length=16 n=2^24 value=gps"),
+            ("2^25", "machine=h200 record=strings length=16 n=2^25 value=gps"),
+            ("64 bytes, 2^22, H100", "machine=h100 record=strings length=64 n=2^22 value=gps"),
         ],
         rows: &[
             ("build a set", "op=string_set_build"),
