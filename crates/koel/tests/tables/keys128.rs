@@ -260,6 +260,24 @@ fn a_broken_promise_is_noticed() {
         }
     }
 }
+/// More keys than a small input, of which kernels find copies that nobody expects.
+#[test]
+fn a_broken_promise_of_many_keys_is_noticed() {
+    for device in devices() {
+        let (stream, distinct) = (device.stream().unwrap(), (1 << 16) + 1);
+        let keys = (0..2 * distinct).map(|i| (i as u128 / 2) << 70).collect::<Vec<_>>();
+        let values = (0..keys.len() as u32).collect::<Vec<_>>();
+        let map = build(&stream, &keys, &values, options(Duplicates::Unchecked)).unwrap();
+        let report = map.report().unwrap();
+        let counts = (map.len(), report.duplicates, report.attempts);
+        assert_eq!(counts, (distinct, distinct, 1), "on {}", device.name());
+        let asked = keys.iter().copied().step_by(1000).collect::<Vec<_>>();
+        for (key, value) in asked.iter().zip(map.get(&asked).unwrap()) {
+            assert!(value.is_some_and(|v| keys[v as usize] == *key), "on {}", device.name());
+        }
+    }
+}
+
 /// Added to a key of small words, it nearly always gives another key with the same fingerprint
 /// under the function of seed 0. The sums over its words are less than 2^20 modulo 2^64, in both
 /// halves: the shortest such vector, found by lattice reduction.
