@@ -206,7 +206,7 @@ pub fn decode(bytes: &[u8], path: &Path, most: u64) -> Result<Picture, ReadError
     let mut reader = ImageReader::with_format(Cursor::new(bytes), format);
     // Of these limits only the PNG decoder takes notice before it has read the size.
     let mut limits = Limits::no_limits();
-    limits.max_alloc = Some(MAX_METADATA.min(2 * most));
+    limits.max_alloc = Some(MAX_METADATA.min(most.saturating_mul(2)));
     reader.limits(limits);
     let mut decoder = reader.into_decoder().map_err(|e| match e {
         ImageError::Unsupported(_) => ReadError::Format { path: at() },
@@ -217,7 +217,7 @@ pub fn decode(bytes: &[u8], path: &Path, most: u64) -> Result<Picture, ReadError
         return Err(ReadError::TooLarge { path: at(), width, height });
     }
     let mut limits = Limits::no_limits();
-    limits.max_alloc = Some(2 * most);
+    limits.max_alloc = Some(most.saturating_mul(2));
     decoder.set_limits(limits).map_err(fault)?;
     let orientation = decoder.orientation().map_err(fault)?;
     let mut image = DynamicImage::from_decoder(decoder).map_err(fault)?;

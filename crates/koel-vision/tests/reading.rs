@@ -1,6 +1,6 @@
 //! Images from files: every pixel format, and invalid files.
 use image::{DynamicImage, ImageFormat};
-use koel_vision::{ReadError, read};
+use koel_vision::{ReadError, decode, read};
 use std::fs;
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
@@ -136,6 +136,17 @@ fn damaged_files_are_errors() {
         }
         let error = read(&folder.file(name, &whole[..20])).unwrap_err();
         assert!(error.to_string().contains(name), "{error}");
+    }
+}
+
+/// Decoders may take twice as much; no limit is too great to be doubled.
+#[test]
+fn any_limit_is_allowed() {
+    let png = encoded(&halves(8, 4), ImageFormat::Png);
+    let decoded = |most| decode(&png, Path::new("a.png"), most);
+    assert!(matches!(decoded(0), Err(ReadError::TooLarge { .. } | ReadError::Decode { .. })));
+    for most in [1 << 20, u64::MAX / 2 + 1, u64::MAX] {
+        assert_eq!(decoded(most).unwrap().grey.pixels.len(), 32, "{most}");
     }
 }
 

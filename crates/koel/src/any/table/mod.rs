@@ -285,7 +285,8 @@ impl Table {
     /// use koel::Outcome::*;
     /// use koel::any::{Column, Kind, Table};
     ///
-    /// let mut set = Table::build(&koel::Device::cpu()?, Kind::Set, &(&[-1i128]).into(), None)?;
+    /// let keys = Column::from(&[-1i128]);
+    /// let mut set = Table::build(&koel::Device::cpu()?, Kind::Set, &keys, None)?;
     /// assert_eq!(set.insert(&Column::from(&[-1i128, 2]), None)?, [Kept, Inserted]);
     /// assert_eq!(set.erase(&Column::from(&[-1i128, 3]))?, [Erased, Missing]);
     /// # Ok::<(), koel::Error>(())
@@ -465,7 +466,8 @@ in_files! {
     /// let mut bytes = std::io::Cursor::new(vec![]);
     /// koel::Map::build(&device, &[-3i16, 5], &[0.5f32, 1.5])?.save_to(&mut bytes)?;
     /// let map = Table::load_bytes(&device, bytes.get_ref())?;
-    /// assert_eq!((map.key_type(), map.value_type()), (DataType::I16, Some(DataType::F32)));
+    /// assert_eq!(map.key_types()?, [DataType::I16]);
+    /// assert_eq!(map.value_type(), Some(DataType::F32));
     /// assert_eq!(map.get(&Column::from(&[-3i16, 4]))?.to_options()?, [Some(0.5f32), None]);
     /// # Ok::<(), koel::Error>(())
     /// ```
