@@ -16,17 +16,17 @@ pub enum Arrangement {
     Zipf,
     /// `equal`: all pairs have one key.
     Equal,
-    /// `P%`, or `shareS` with S = P/100: so many pairs have the key of a random pair.
+    /// `P%`, or `shareS` with S = P/100: this share of the pairs has the key of a random pair.
     Share(f64),
-    /// `nearDxS`: so many pairs have the key of the pair this distance before.
+    /// `nearDxS`: share S of the pairs has the key of the pair this distance before.
     Near(usize, f64),
     /// `runsL`: runs of this many equal keys.
     Runs(usize),
     /// `blocksB`: each batch of this many pairs comes twice in succession.
     Blocks(usize),
-    /// `concatC`: so many copies of one input. `twice` is `concat2`.
+    /// `concatC`: C copies of one input. `twice` is `concat2`.
     Concat(usize),
-    /// `sortedS`: sorted keys, so many of which repeat their neighbour.
+    /// `sortedS`: sorted keys, of which this share repeats its neighbour.
     Sorted(f64),
     /// `reversedS`: the same, in descending order.
     Reversed(f64),

@@ -28,8 +28,8 @@ impl Arguments {
         self.left.retain(|arg| arg != word);
         self.left.len() < before
     }
-    /// Takes a word out, and the number after it if there is one, else `default`. `None` if the word
-    /// is not there.
+    /// Takes a word out, and the number after it if there is one, else `default`. `None` if the
+    /// word is not there.
     pub fn numbered(&mut self, word: &str, default: usize) -> Option<usize> {
         self.names.push(format!("{word} with a number"));
         let at = self.left.iter().position(|arg| arg == word)?;
@@ -56,8 +56,8 @@ impl Arguments {
         let expected = || format!("{name}= with a list, such as {default}");
         values.map(|value| read(value).ok_or_else(|| wrong(value, expected()))).collect()
     }
-    /// Takes the kind of a device out, `cpu` or `cuda`, and opens it; the best one if none is named.
-    /// Prints the first line of a record.
+    /// Takes the kind of a device out, `cpu` or `cuda`, and opens it; the best one if none is
+    /// named. Prints the first line of a record.
     ///
     /// # Errors
     /// Fails if there is no such device.

@@ -119,8 +119,8 @@ impl Workload {
 }
 impl Queries {
     /// Returns as many queries as keys, in an order independent of them: `present` of these keys,
-    /// each at most once, at random positions among absent keys. `value` returns the expected answer
-    /// for the key of a pair.
+    /// each at most once, at random positions among absent keys. `value` returns the expected
+    /// answer for the key of a pair.
     pub(crate) fn of(
         keys: &[u32],
         absent: &[u32],

@@ -1,5 +1,5 @@
-//! Rates of the tables other than maps whose input has equal keys, by their [`Arrangement`]: one JSON
-//! line each.
+//! Rates of the tables other than maps whose input has equal keys, by their [`Arrangement`]: one
+//! JSON line each.
 //!
 //! ```text
 //! cargo run --release -p koel-rates --bin arrangement_rates -- \
@@ -31,8 +31,8 @@ use rayon::prelude::*;
 
 const TABLES: [&str; 8] =
     ["set", "index", "multi_map", "multi_map_any", "join", "update", "set128", "index128"];
-const ARRANGEMENTS: &str = "near1x0.01,near1x0.2,near100x0.2,near10000x0.2,runs2,runs100,runs10000,sorted0.1,reversed0.1,\
-    blocks10000,concat2,concat8,share0.1,zipf,hot,equal";
+const ARRANGEMENTS: &str = "near1x0.01,near1x0.2,near100x0.2,near10000x0.2,runs2,runs100,\
+    runs10000,sorted0.1,reversed0.1,blocks10000,concat2,concat8,share0.1,zipf,hot,equal";
 
 fn main() -> Result<()> {
     let mut args = Arguments::read();

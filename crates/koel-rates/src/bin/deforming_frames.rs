@@ -5,8 +5,8 @@
 //! lines of JSON. The first row has the milliseconds of the process's first intersector and of its
 //! first five frames; `CUDA_CACHE_DISABLE=1` turns the driver's cache off. The others have the
 //! milliseconds per frame: the median of `FRAMES`, the fastest and the slowest, from the first call
-//! to the end of the work. Points are those of each cloud. The labels of the last frame are compared
-//! with those of new clouds.
+//! to the end of the work. Points are those of each cloud. The labels of the last frame are
+//! compared with those of new clouds.
 use koel::{Buffer, Device};
 use koel_rates::{Arguments, Row, all_decimals, decimals, ms, repeat, row, seconds_of};
 use koel_spatial::intersect::{Intersector, Method, Pose, Side};

@@ -116,6 +116,15 @@ impl Layout {
         let rows = self.complete_rows(device, keys)?;
         Ok((self.keys_of(device, keys.columns(), rows.as_deref())?, rows))
     }
+    /// Returns the keys of all rows, none of which has a null where keys do not say so. The columns
+    /// have been checked. Errors: out of memory.
+    pub(super) fn all_keys<'a>(
+        &self,
+        device: &Device,
+        keys: &dyn AsKeys<'a>,
+    ) -> Result<RowKeys<'a>> {
+        self.keys_of(device, keys.columns(), None)
+    }
     fn keys_of<'a>(
         &self,
         device: &Device,

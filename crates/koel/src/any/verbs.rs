@@ -144,7 +144,7 @@ impl Index {
         let (of, rows) = self.layout.row_keys(&self.device, keys)?;
         let found = self.finder.find(&self.groups, &of)?;
         match rows {
-            Some(rows) => expanded(&found, &rows, keys.len()),
+            Some(rows) => expanded(&found, &rows, keys.len(), NO_ID),
             None => Ok(found),
         }
     }

@@ -56,7 +56,7 @@ impl Groups {
     pub(crate) fn of_rows(self, rows: &[u32], n: usize) -> Result<Groups> {
         let Groups { ids, firsts, sizes } = self;
         let firsts = collect(firsts.into_iter().map(|first| rows[first as usize]))?;
-        Ok(Groups { ids: expanded(&ids, rows, n)?, firsts, sizes })
+        Ok(Groups { ids: expanded(&ids, rows, n, NO_GROUP)?, firsts, sizes })
     }
     /// Returns the rows of each group.
     pub(crate) fn by_group(&self, device: &Device) -> Result<ByGroup> {
@@ -74,10 +74,15 @@ impl Groups {
         Ok(collect((0..).zip(&self.ids).filter(|(_, id)| is_alone(**id)).map(|(row, _)| row))?)
     }
 }
-/// Returns the groups of `n` rows, of which these ones have groups.
-pub(crate) fn expanded(groups: &[u32], rows: &[u32], n: usize) -> Result<Vec<u32>> {
-    let mut all = repeat(NO_GROUP, n)?;
-    rows.iter().zip(groups).for_each(|(&row, &group)| all[row as usize] = group);
+/// Returns the answers for `n` rows, of which these ones have answers. Errors: out of memory.
+pub(crate) fn expanded<T: Copy>(
+    answers: &[T],
+    rows: &[u32],
+    n: usize,
+    missing: T,
+) -> Result<Vec<T>> {
+    let mut all = repeat(missing, n)?;
+    rows.iter().zip(answers).for_each(|(&row, &answer)| all[row as usize] = answer);
     Ok(all)
 }
 /// Map from keys to numbers, and the group of each number.

@@ -9,7 +9,7 @@ use super::layout::Layout;
 use super::numbers::{Form, of_values, unpacked, width};
 use crate::device::Device;
 use crate::error::{Error, Result, check_length};
-use crate::fallible::{collect, repeat};
+use crate::fallible::collect;
 use crate::file::Width;
 use crate::file::filed::{InFiles, in_files, map_as, read_as};
 use crate::file::format::{Header, Meaning};
@@ -19,6 +19,7 @@ use crate::groups::NO_ID;
 use crate::map::Operation;
 use crate::table::update::Outcome;
 use crate::verbs::NO_ROW;
+use crate::verbs::groups::expanded;
 use crate::verbs::row_keys::RowKeys;
 use erased::{Built, Erased, Visit, visit};
 pub use options::{Kind, TableOptions, TableReport};
@@ -126,8 +127,7 @@ impl Table {
         options.check()?;
         let types = Types::of(options.kind, keys, values)?;
         types.check_rows(options.kind, keys, values)?;
-        // No row has a null of which keys do not say so.
-        let (bits, _) = types.keys.row_keys(device, keys)?;
+        let bits = types.keys.all_keys(device, keys)?;
         let values = values.map(|values| of_values(device, values)).transpose()?;
         let building = Building(device, options, bits, values);
         let built = visit(options.kind, types.widths(), building).map_err(|e| match e {
@@ -194,7 +194,7 @@ impl Table {
         let found = self.of_values(self.of.get(&bits)?)?;
         let Some(rows) = rows else { return Ok(found) };
         let numbers = collect(0..rows.len() as u32)?;
-        let places = spread(numbers, Some(&rows), keys, NO_ROW)?;
+        let places = expanded(&numbers, &rows, rows_of(keys), NO_ROW)?;
         found.as_column().take(self.device(), &places)
     }
     /// Returns the id of each key in an index, or [`NO_ID`]. Waits.
@@ -248,16 +248,12 @@ impl Table {
         let (bits, rows) = self.asked(keys)?;
         let (mut offsets, values) = self.of.retrieve(&bits)?;
         if let Some(rows) = rows {
-            // A row that is not asked ends where the one before it does.
-            let (mut ends, mut end) = (rows.iter().zip(&offsets[1..]).peekable(), 0);
-            let end_of = |row: usize| {
-                while let Some((_, &of_row)) = ends.next_if(|(asked, _)| **asked as usize <= row) {
-                    end = of_row;
-                }
-                end
-            };
-            let ends = collect((0..rows_of(keys)).map(end_of))?;
+            let ends = expanded(&offsets[1..], &rows, rows_of(keys), 0)?;
             offsets = collect([0].into_iter().chain(ends))?;
+            // A row that is not asked ends where the one before it does.
+            for row in 1..offsets.len() {
+                offsets[row] = offsets[row].max(offsets[row - 1]);
+            }
         }
         Ok(Retrieved { offsets, values: self.of_values(values)? })
     }
@@ -334,7 +330,7 @@ impl Table {
             _ => self.types.check_rows(self.kind(), keys, values)?,
         }
         let device = self.device().clone();
-        let (bits, _) = self.types.keys.row_keys(&device, keys)?;
+        let bits = self.types.keys.all_keys(&device, keys)?;
         let values = values.map(|values| of_values(&device, values)).transpose()?;
         self.of.update(operation, &bits, values.as_ref())
     }
@@ -520,10 +516,10 @@ fn spread<T: Copy>(
     keys: &dyn AsKeys<'_>,
     missing: T,
 ) -> Result<Vec<T>> {
-    let Some(rows) = rows else { return Ok(answers) };
-    let mut all = repeat(missing, rows_of(keys))?;
-    rows.iter().zip(answers).for_each(|(&row, answer)| all[row as usize] = answer);
-    Ok(all)
+    match rows {
+        Some(rows) => expanded(&answers, rows, rows_of(keys), missing),
+        None => Ok(answers),
+    }
 }
 fn check_type(field: &'static str, found: &Column<'_>, expected: DataType) -> Result<()> {
     if found.data_type() == expected {
