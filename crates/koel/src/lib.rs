@@ -7,7 +7,7 @@
 //! * tables: [`Map`], the main one; [`Set`], the same without values; the two-way [`Index`] and the
 //!   [`MultiMap`] built on it; all of these for [128-bit keys](keys128) and for [strings];
 //! * [verbs] on columns in host memory: [`count`], [`group_by`], [`join`]; and on columns whose
-//!   types are known [at run time](any), as [tables](any::Table), too;
+//!   types are known [at run time](any), as [tables](any::Table), too (feature `any`);
 //! * [types] of keys and values;
 //! * [files](mod@file) of tables;
 //! * [`limits`]: measures the memory rates that bound any table on this machine.
@@ -25,6 +25,8 @@
 // Derives name this crate, in its own tests, too.
 extern crate self as koel;
 
+#[cfg(any(feature = "any", doc))]
+#[cfg_attr(docsrs, doc(cfg(feature = "any")))]
 pub mod any;
 mod cpu;
 pub mod device;

@@ -4,7 +4,8 @@
 //! A [`Column`] is borrowed from host memory: a slice of numbers, Booleans or strings, as Arrow has
 //! them, with nulls where it has any. [`Keys`] are one or several columns whose rows are compared.
 //! Results are columns of their own memory, [`ColumnVec`]. A [`Table`] is a map, a set, an index or
-//! a multimap of columns, in memory or in a file.
+//! a multimap of columns, in memory or in a file. For this module, depend on koel with the feature
+//! `any`: it takes a minute of two cores to compile, as it contains every kind of table.
 //!
 //! ```
 //! use koel::any::{Aggregate, Column, Keys, Validity};

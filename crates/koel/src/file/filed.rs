@@ -203,6 +203,7 @@ macro_rules! in_files { ($(#[$example:meta])* impl[$($generics:tt)*] $table:ty) 
             $crate::file::filed::load(device, path.as_ref())
         }
         /// As [`load`](Self::load), from the bytes of a file in memory.
+        #[inline]
         pub fn load_bytes(device: &$crate::Device, bytes: &[u8]) -> $crate::Result<Self> {
             $crate::file::filed::load_bytes(device, bytes)
         }
@@ -249,6 +250,7 @@ macro_rules! in_files { ($(#[$example:meta])* impl[$($generics:tt)*] $table:ty) 
         /// once. Does nothing for other tables.
         ///
         /// Errors: bytes that differ from those that were saved.
+        #[inline]
         pub fn verify(&self) -> $crate::Result<()> {
             $crate::file::filed::verify(self)
         }

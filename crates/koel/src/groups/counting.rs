@@ -38,6 +38,7 @@ impl<K: KeyBits> Counter<K> {
 }
 impl Counter<u32> {
     /// Returns how often each of `ids` ids occurs in a column, in which all do. Waits.
+    #[inline]
     pub(super) fn of_ids(
         &mut self,
         stream: &Stream,

@@ -52,12 +52,14 @@ crate::options::setters! { IndexOptions:
     seed by with_seed: impl Into<Option<u32>>;
 }
 impl Default for IndexOptions {
+    #[inline]
     fn default() -> Self {
         IndexOptions { load: 0.8, seed: None }
     }
 }
 impl IndexOptions {
     /// Returns the options of a map of distinct keys.
+    #[inline]
     fn of_map(self) -> MapOptions {
         let IndexOptions { load, seed } = self;
         MapOptions::default()
@@ -66,6 +68,7 @@ impl IndexOptions {
             .with_duplicates(crate::Duplicates::Unchecked)
     }
     /// Returns the options of a set of keys in rows.
+    #[inline]
     pub(crate) fn of_set(self) -> SetOptions {
         let IndexOptions { load, seed } = self;
         SetOptions::default().with_load(load).with_seed(seed)
@@ -181,6 +184,7 @@ impl<K: KeyBits> Grouping<K> {
     }
 }
 /// Returns `n` numbers from `first` on.
+#[inline]
 pub(crate) fn numbers(device: &Device, first: u32, n: usize) -> Result<Buffer<u32>> {
     let stream = device.stream()?;
     let numbers = numbers_on(&stream, first, n)?;
@@ -188,6 +192,7 @@ pub(crate) fn numbers(device: &Device, first: u32, n: usize) -> Result<Buffer<u3
     Ok(numbers)
 }
 /// Returns `n` numbers from `first` on, in the order of a stream.
+#[inline]
 pub(crate) fn numbers_on(stream: &Stream, first: u32, n: usize) -> Result<Buffer<u32>> {
     let (device, mut numbers) = (stream.device(), stream.device().alloc(n)?);
     let mut view = numbers.view_mut();
@@ -247,6 +252,7 @@ pub(crate) fn keys_of<K: GroupKey>(
 const CHUNK: usize = 1 << 12;
 /// Returns the range of the elements of group `id`, out of `held` elements; empty if there is no
 /// such group. Clamps starts from an unverified file to `held`.
+#[inline]
 fn places(starts: &[u32], id: u32, held: usize) -> Range<usize> {
     match starts.get(id as usize..).and_then(|starts| starts.first_chunk()) {
         Some(&[start, end]) => {
@@ -258,6 +264,7 @@ fn places(starts: &[u32], id: u32, held: usize) -> Range<usize> {
 }
 /// Replaces each group number by the size of the group, out of `held` elements; 0 if there is no
 /// such group.
+#[inline]
 fn sizes_of(
     stream: &Stream,
     mut ids: ViewMut<'_, u32>,
@@ -284,6 +291,7 @@ fn sizes_of(
 }
 /// Replaces each group number by the start of the group and writes its size, out of `held`
 /// elements; both are 0 if there is no such group. Sets the sizes after those of the ids to 0.
+#[inline]
 fn places_of(
     stream: &Stream,
     mut ids: ViewMut<'_, u32>,
@@ -321,6 +329,7 @@ fn places_of(
     Ok(())
 }
 /// Returns the size of each group.
+#[inline]
 fn sizes(stream: &Stream, starts: View<'_, u32>) -> Result<Buffer<u32>> {
     let mut sizes = stream.device().alloc(starts.len() - 1)?;
     let groups = count32("groups", sizes.len())?;

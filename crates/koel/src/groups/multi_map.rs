@@ -54,6 +54,7 @@ crate::options::setters! { MultiMapOptions:
     order by with_order: ValueOrder;
 }
 impl Default for MultiMapOptions {
+    #[inline]
     fn default() -> Self {
         let IndexOptions { load, seed } = IndexOptions::default();
         MultiMapOptions { load, seed, order: ValueOrder::default() }
@@ -474,6 +475,7 @@ pub struct Retriever {
 impl Retriever {
     /// Creates a retriever for at most `max_n` keys at a time, with 20 bytes per key. Errors: out
     /// of memory, more than 32-bit indices can address.
+    #[inline]
     pub fn new(device: &Device, max_n: usize) -> Result<Retriever> {
         let (places, sizes, mut offsets) =
             (device.alloc(max_n)?, device.alloc(max_n + 1)?, device.alloc(max_n + 1)?);
@@ -532,11 +534,13 @@ impl Retriever {
     }
     /// Returns the output position of each key's values from the last [`find`](Self::find), and the
     /// end of the last key's values.
+    #[inline]
     pub fn offsets(&self) -> View<'_, u64> {
         let whole = self.offsets.view();
         whole.slice(..self.n + 1).unwrap_or(whole)
     }
     /// Returns the number of values of all keys of the last [`find`](Self::find). Waits for it.
+    #[inline]
     pub fn total(&self) -> Result<usize> {
         Ok(self.offsets.view().slice(self.n..self.n + 1)?.download()?[0] as usize)
     }

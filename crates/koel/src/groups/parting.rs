@@ -84,6 +84,7 @@ const WARPS: u32 = THREADS / 32;
 
 /// Estimates the mean group size over all `n` pairs from the number of couples (equal keys) in a
 /// sample; errs on the high side.
+#[inline]
 fn copies(couples: u32, n: usize) -> f64 {
     let of_sample = SAMPLES as f64 * SAMPLE as f64 * (SAMPLE - 1) as f64 / 2.0;
     let one = n as f64 / of_sample;
@@ -138,6 +139,7 @@ impl Parting {
             .zip(Parting::needs::<L>(plan))
             .all(|(has, needs)| has >= needs)
     }
+    #[inline]
     pub(super) fn bytes(&self) -> usize {
         let words =
             [&self.by_coarse, &self.by_partition, &self.overflow, &self.stash].map(|b| b.bytes());

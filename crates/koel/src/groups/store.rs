@@ -233,6 +233,7 @@ impl<K: KeyBits> SlotIndexBuilder<K> {
     }
 }
 /// Returns numbers from 0 on, at least `n`.
+#[inline]
 fn reserved_numbers<'a>(
     device: &Device,
     kept: &'a mut Option<Buffer<u32>>,

@@ -28,6 +28,7 @@ in_files! {
 impl Filed for Set128 {
     const KIND: TableKind = TableKind::Set128;
     type Slots = Slots;
+    #[inline]
     fn types() -> Types {
         Types { key: Width::U128, value: None }
     }
@@ -39,6 +40,7 @@ impl Filed for Set128 {
     fn read<R: Read + Seek>(parts: &mut Parts<'_, R>) -> Result<Set128> {
         Ok(Set128 { rows: Rows::read(parts, |parts| parts.column(Section::Keys))? })
     }
+    #[inline]
     fn file(&self) -> Option<&Mapping> {
         self.rows.keys.file()
     }

@@ -26,9 +26,11 @@ pub struct RowIndex(Set128);
 impl IndexStore for RowIndex {
     type Key = u128;
     type Builder = Set128Builder;
+    #[inline]
     fn builder(device: &Device, options: IndexOptions) -> Result<Set128Builder> {
         Set128Builder::new(device, options.of_set())
     }
+    #[inline]
     fn build(
         builder: &mut Set128Builder,
         stream: &Stream,
@@ -41,6 +43,7 @@ impl IndexStore for RowIndex {
         }
         Ok(index)
     }
+    #[inline]
     fn scratch_bytes(builder: &Set128Builder) -> usize {
         builder.scratch_bytes()
     }
@@ -70,18 +73,23 @@ impl IndexStore for RowIndex {
     fn bytes_of_grouper<V: ValueBits>(grouper: &RowGrouper<V>) -> usize {
         grouper.keys.scratch_bytes() + grouper.values.scratch_bytes()
     }
+    #[inline]
     fn device(&self) -> &Device {
         self.0.device()
     }
+    #[inline]
     fn bytes(&self) -> usize {
         self.0.bytes()
     }
+    #[inline]
     fn keys(&self) -> View<'_, u128> {
         self.0.keys_view()
     }
+    #[inline]
     fn to_device(&self, device: &Device) -> Result<RowIndex> {
         Ok(RowIndex(self.0.to_device(device)?))
     }
+    #[inline]
     fn ids_into(&self, stream: &Stream, keys: View<'_, u128>, ids: ViewMut<'_, u32>) -> Result<()> {
         self.0.rows.rows_into(stream, keys, ids)
     }
@@ -94,6 +102,7 @@ pub struct RowGrouper<V: ValueBits> {
 impl Filed for RowIndex {
     const KIND: TableKind = TableKind::Index128;
     type Slots = Slots;
+    #[inline]
     fn types() -> Types {
         Types { key: Width::U128, value: Some(Width::U32) }
     }
@@ -103,6 +112,7 @@ impl Filed for RowIndex {
     fn read<R: Read + Seek>(parts: &mut Parts<'_, R>) -> Result<RowIndex> {
         Ok(RowIndex(Set128::read(parts)?))
     }
+    #[inline]
     fn file(&self) -> Option<&Mapping> {
         self.0.file()
     }
@@ -110,6 +120,7 @@ impl Filed for RowIndex {
 impl FiledIndex for RowIndex {
     const MULTI_MAP: TableKind = TableKind::MultiMap128;
     const TO_STRINGS: TableKind = TableKind::Map128ToStrings;
+    #[inline]
     fn contents(&self) -> Result<Contents<'_, Slots, u64>> {
         self.0.rows.filed()
     }
@@ -122,10 +133,12 @@ impl FiledIndex for RowIndex {
 impl Index<u128> {
     /// Returns the report of the build. After a [`rebuild`](IndexBuilder::rebuild) this waits for
     /// it and reads the table's header back.
+    #[inline]
     pub fn report(&self) -> Result<BuildReport> {
         self.store.0.report()
     }
     /// Returns the keys as a set, whose [rows](Set128::rows) are ids: for custom kernels.
+    #[inline]
     pub fn set(&self) -> &Set128 {
         &self.store.0
     }
@@ -134,6 +147,7 @@ impl Index<u128> {
 impl IndexBuilder<u128> {
     /// Replaces the content of an index by the distinct keys of another column: see
     /// [`Set128Builder::rebuild`].
+    #[inline]
     pub fn rebuild(
         &mut self,
         index: &mut Index<u128>,

@@ -381,6 +381,7 @@ pub struct Map128Builder {
 }
 impl Map128Builder {
     /// Creates a builder. Errors: a load factor outside 0.3 to 0.95, a reproducible table.
+    #[inline]
     pub fn new(device: &Device, options: MapOptions) -> Result<Map128Builder> {
         let rows = Set128Builder::new(device, options.of_rows()?)?;
         Ok(Map128Builder { rows, duplicates: options.duplicates })

@@ -39,39 +39,47 @@ impl Set128 {
     /// one. Copies and waits.
     ///
     /// Errors: more keys than 31-bit indices can address, out of memory.
+    #[inline]
     pub fn build(device: &Device, keys: &[u128]) -> Result<Set128> {
         let keys = device.stage32("keys", keys)?;
         Set128Builder::new(device, SetOptions::default())?.build(&device.stream()?, keys.view())
     }
     /// Returns the number of keys.
+    #[inline]
     pub fn len(&self) -> usize {
         self.rows.len
     }
     /// Returns whether there are no keys.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.rows.len == 0
     }
     /// Returns the device that holds the set.
+    #[inline]
     pub fn device(&self) -> &Device {
         self.rows.device()
     }
     /// Returns the bytes of device memory that the set occupies.
+    #[inline]
     pub fn bytes(&self) -> usize {
         self.rows.bytes()
     }
     /// Returns the report of the build. After a [`rebuild`](Set128Builder::rebuild) this waits for
     /// it and reads the table's header back.
+    #[inline]
     pub fn report(&self) -> Result<BuildReport> {
         self.rows.report()
     }
     /// Returns all keys in row order: the order of first occurrence or, in a map's set, the input
     /// order of the remaining pairs.
+    #[inline]
     pub fn keys_view(&self) -> View<'_, u128> {
         self.rows.view()
     }
     /// Downloads all keys in row order. Waits.
     ///
     /// Errors: out of memory.
+    #[inline]
     pub fn keys(&self) -> Result<Vec<u128>> {
         self.keys_view().download()
     }
@@ -91,6 +99,7 @@ impl Set128 {
     ///
     /// An [opened](Self::open) set is verified first, once: kernels do not check the rows given in
     /// the file. Errors: a stream of another device; faults of the file.
+    #[inline]
     pub fn rows(&self, stream: &Stream) -> Result<RowsRef> {
         self.rows.keys.file().map_or(Ok(()), Mapping::verify_once)?;
         // Otherwise, rows of a file may be out of bounds.
@@ -102,11 +111,13 @@ impl Set128 {
     /// copied from where it is.
     ///
     /// Errors: out of memory; for an opened set, faults of its file.
+    #[inline]
     pub fn to_device(&self, device: &Device) -> Result<Set128> {
         Ok(Set128 { rows: self.rows.to_device(device)? })
     }
 
     /// Returns whether the set holds each key in host memory. Copies both ways and waits.
+    #[inline]
     pub fn contains(&self, keys: &[u128]) -> Result<Vec<bool>> {
         collect_later(self.device(), keys.len(), |to| {
             let (device, mut found) = (self.device(), self.device().alloc(keys.len())?);
@@ -120,6 +131,7 @@ impl Set128 {
     /// Takes one launch, allocates nothing and does not wait. Reads keys and writes answers once,
     /// and reads 3.13 sectors of 32 bytes per present key, 1.11 per absent key (load 0.8). Errors:
     /// mismatched lengths, buffers of another device.
+    #[inline]
     pub fn contains_into(
         &self,
         stream: &Stream,
@@ -149,6 +161,7 @@ impl Set128 {
     ///
     /// Like [`contains_into`](Self::contains_into), with an eighth of the bytes written. Errors: a
     /// number of words other than `keys / 32`, rounded up; buffers of another device.
+    #[inline]
     pub fn contains_bits_into(
         &self,
         stream: &Stream,
@@ -179,6 +192,7 @@ impl Set128 {
         )
     }
     /// Returns how many of the keys in host memory the set holds. Copies and waits.
+    #[inline]
     pub fn count(&self, keys: &[u128]) -> Result<u64> {
         let (device, staged) = (self.device(), self.device().stage32("keys", keys)?);
         let mut count = device.alloc(1)?;
@@ -189,6 +203,7 @@ impl Set128 {
     ///
     /// Takes a fill of one word and one launch, allocates nothing and does not wait. Otherwise like
     /// [`contains_into`](Self::contains_into).
+    #[inline]
     pub fn count_into(
         &self,
         stream: &Stream,
@@ -237,14 +252,17 @@ impl Set128 {
     /// ```
     ///
     /// Errors: as [`apply`](Self::apply).
+    #[inline]
     pub fn insert(&mut self, keys: &[u128]) -> Result<Vec<Outcome>> {
         self.update_all(SetOperation::Insert, keys)
     }
     /// Removes each key in host memory: the outcome is [`Erased`](Outcome::Erased) or
     /// [`Missing`](Outcome::Missing). Otherwise like [`insert`](Self::insert).
+    #[inline]
     pub fn erase(&mut self, keys: &[u128]) -> Result<Vec<Outcome>> {
         self.update_all(SetOperation::Erase, keys)
     }
+    #[inline]
     fn update_all(&mut self, operation: SetOperation, keys: &[u128]) -> Result<Vec<Outcome>> {
         let (device, operations) = (self.device().clone(), Operations::All(operation));
         let keys = device.stage32("keys", keys)?;
@@ -254,6 +272,7 @@ impl Set128 {
     }
     /// Applies a batch of operations, as a [`SetUpdater`](crate::SetUpdater) does: see
     /// [`Map128::apply`](super::Map128::apply).
+    #[inline]
     pub fn apply(
         &mut self,
         stream: &Stream,
@@ -268,9 +287,11 @@ impl Set128 {
     /// Waits.
     ///
     /// Errors: out of memory. After an error the set is unchanged.
+    #[inline]
     pub fn shrink(&mut self) -> Result<()> {
         self.shrink_to(SetOptions::default().load)
     }
+    #[inline]
     pub(super) fn shrink_to(&mut self, load: f64) -> Result<()> {
         let (device, options) = (self.device().clone(), SetOptions::default().with_load(load));
         let mut builder = Set128Builder::new(&device, options)?;
@@ -281,6 +302,7 @@ impl Set128 {
         Ok(())
     }
     /// Returns the keys in host memory that the set holds, or those that it does not hold.
+    #[inline]
     pub(super) fn filter(&self, keys: &[u128], held: bool) -> Result<Vec<u128>> {
         let found = self.contains(keys)?;
         let kept = keys.iter().zip(found).filter(|&(_, found)| found == held);
@@ -304,6 +326,7 @@ impl Set128 {
     }
 }
 impl fmt::Debug for Set128 {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Set128[{} keys] on {}", self.len(), self.device().name())
     }
@@ -315,6 +338,7 @@ pub struct Set128Builder {
 }
 impl Set128Builder {
     /// Creates a builder. Errors: a load factor outside 0.3 to 0.95.
+    #[inline]
     pub fn new(device: &Device, options: SetOptions) -> Result<Set128Builder> {
         Ok(Set128Builder { rows: RowsBuilder::new(device, options)? })
     }
@@ -323,6 +347,7 @@ impl Set128Builder {
     /// Allocates the set, and scratch memory if there are more keys than ever before.
     /// [Cost](crate::keys128). Errors: more keys than 31-bit indices can address, buffers of
     /// another device, out of memory.
+    #[inline]
     pub fn build(&mut self, stream: &Stream, keys: View<'_, u128>) -> Result<Set128> {
         let _apart = Apart::begin();
         let (mut set, seconds) =
@@ -340,6 +365,7 @@ impl Set128Builder {
     ///
     /// Errors: as [`build`](Self::build); a set on another device; a stream that is being captured.
     /// After an error the set is unchanged, unless the device itself failed: then it is empty.
+    #[inline]
     pub fn rebuild(
         &mut self,
         set: &mut Set128,
@@ -350,6 +376,7 @@ impl Set128Builder {
         self.rebuild_by("set", set, stream, keys, Duplicates::KeepFirst, |_| Ok(()))
     }
     /// Builds a set with this policy: see [`RowsBuilder::build`].
+    #[inline]
     pub(super) fn build_by(
         &mut self,
         stream: &Stream,
@@ -370,10 +397,12 @@ impl Set128Builder {
     ) -> Result<()> {
         self.rows.rebuild(name, &mut set.rows, stream, keys, duplicates, reserve)
     }
+    #[inline]
     pub(super) fn scratch_bytes(&self) -> usize {
         self.rows.scratch_bytes()
     }
     /// Returns which keys of the last build stayed.
+    #[inline]
     pub(super) fn kept(&mut self) -> Kept<'_> {
         self.rows.kept()
     }

@@ -52,14 +52,17 @@ struct Fingerprinted {
 }
 impl Fingerprinted {
     /// Returns those of the first `n` keys.
+    #[inline]
     fn first(&self, n: usize) -> Result<(View<'_, u64>, View<'_, u32>)> {
         Ok((self.fingerprints.view().slice(..n)?, self.rows.view().slice(..n)?))
     }
     /// Returns those of the first `n` keys, to be written.
+    #[inline]
     fn first_mut(&mut self, n: usize) -> Result<(ViewMut<'_, u64>, ViewMut<'_, u32>)> {
         Ok((self.fingerprints.view_mut().slice(..n)?, self.rows.view_mut().slice(..n)?))
     }
     /// Returns those of the first `n` keys in host memory.
+    #[inline]
     fn first_on_host(&self, n: usize) -> Result<(&[u64], &[u32])> {
         let (fingerprints, rows) = self.first(n)?;
         Ok((fingerprints.elements("fingerprints")?, rows.elements("rows")?))
@@ -412,6 +415,7 @@ impl RowsBuilder<Stored<u128>> {
         Ok((told, larger))
     }
     /// Overwrites the set's keys, for which there is room here or in `larger` memory.
+    #[inline]
     fn replace_keys(
         &mut self,
         set: &mut Rows<Stored<u128>>,
@@ -438,6 +442,7 @@ impl RowsBuilder<Stored<u128>> {
     }
     /// Restores the set's table from its keys, after others had used it. Needs no memory, as the
     /// keys were there before.
+    #[inline]
     fn restore_rows(&mut self, set: &mut Rows<Stored<u128>>, stream: &Stream) -> Result<()> {
         let keys = set.keys.view().slice(..set.len)?;
         self.put_rows(stream, &mut set.table, set.draw, keys, Duplicates::Unchecked)
@@ -451,6 +456,7 @@ pub(crate) struct Kept<'b> {
 }
 impl Kept<'_> {
     /// Returns the number of keys of the input, and of those that stayed.
+    #[inline]
     pub(crate) fn counts(&self) -> (usize, usize) {
         self.scratch.selection.last
     }
@@ -465,6 +471,7 @@ impl Kept<'_> {
         self.scratch.selection.select(stream, input, output)
     }
     /// Returns the rows of the keys that stayed, in order.
+    #[inline]
     pub(crate) fn rows(&mut self, stream: &Stream) -> Result<Buffer<u32>> {
         let Scratch { of_keys, selection } = &mut *self.scratch;
         let (n, kept) = selection.last;
@@ -474,6 +481,7 @@ impl Kept<'_> {
     }
 }
 impl Selection {
+    #[inline]
     fn new(device: &Device, n: usize) -> Result<Selection> {
         let (of_kernels, of_host) = if device.runs_kernels() { (n, 0) } else { (0, n) };
         Ok(Selection {
@@ -484,6 +492,7 @@ impl Selection {
             last: (0, 0),
         })
     }
+    #[inline]
     fn bytes(&self) -> usize {
         let of_flags = self.kept.bytes() + self.counts.bytes();
         of_flags + self.compact.scratch_bytes() + self.host.bytes()
@@ -514,14 +523,17 @@ impl Selection {
     }
 }
 /// Returns the memory of a build, which has been reserved.
+#[inline]
 fn reserved(scratch: &mut Option<Scratch>) -> &mut Scratch {
     scratch.as_mut().unwrap_or_else(|| unreachable!("it was reserved"))
 }
 impl Scratch {
+    #[inline]
     fn new(device: &Device, n: usize) -> Result<Scratch> {
         let of_keys = Fingerprinted { fingerprints: device.alloc(n)?, rows: device.alloc(n)? };
         Ok(Scratch { of_keys, selection: Selection::new(device, n)? })
     }
+    #[inline]
     fn bytes(&self) -> usize {
         let Fingerprinted { fingerprints, rows } = &self.of_keys;
         fingerprints.bytes() + rows.bytes() + self.selection.bytes()

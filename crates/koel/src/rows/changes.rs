@@ -18,6 +18,7 @@ pub(super) struct Changes {
 }
 impl Changes {
     /// Compares whether rows hold each key before, by its row or [`NO_ROW`], and after. Waits.
+    #[inline]
     pub(super) fn of(
         stream: &Stream,
         before: View<'_, u32>,
@@ -35,6 +36,7 @@ pub(super) struct Comparison {
     selector: Selector,
 }
 impl Comparison {
+    #[inline]
     fn new(stream: &Stream, n: usize) -> Result<Comparison> {
         let device = stream.device();
         Ok(Comparison {
@@ -45,12 +47,14 @@ impl Comparison {
             selector: Selector::new(device, n)?,
         })
     }
+    #[inline]
     pub(super) fn bytes(&self) -> usize {
         let Comparison { is_new, is_gone, counts, numbers, selector } = self;
         let of_flags = is_new.bytes() + is_gone.bytes() + counts.bytes();
         of_flags + numbers.bytes() + selector.compact.scratch_bytes()
     }
     /// Returns the kept one if it is large enough.
+    #[inline]
     pub(super) fn reserve<'a>(
         kept: &'a mut Option<Comparison>,
         stream: &Stream,
@@ -59,6 +63,7 @@ impl Comparison {
         reserve(kept, |kept| kept.numbers.len() >= n, || Comparison::new(stream, n))
     }
     /// See [`Changes::of`].
+    #[inline]
     pub(super) fn changes(
         &mut self,
         stream: &Stream,
@@ -81,6 +86,7 @@ impl Comparison {
 }
 /// Sets the flags of keys that are new and of those that are gone: see [`Changes::of`]. Writes how
 /// many there are of each.
+#[inline]
 pub(crate) fn compare(
     stream: &Stream,
     before: View<'_, u32>,
@@ -130,6 +136,7 @@ pub(crate) struct Gaps {
 }
 impl Gaps {
     /// Finds the gaps that rows leave which are gone, out of `rows` rows. Waits if there are any.
+    #[inline]
     pub(super) fn of(stream: &Stream, rows: usize, gone: View<'_, u32>) -> Result<Gaps> {
         let (device, n) = (stream.device(), gone.len());
         let (len, is_any) = (rows - n, n > 0);
@@ -182,6 +189,7 @@ impl Gaps {
         unsafe { put(stream, self.gaps.view(), moved, to) }
     }
 }
+#[inline]
 fn counts_of(counts: &Buffer<u32>) -> Result<[u32; changes::WORDS]> {
     let mut read = [0; changes::WORDS];
     counts.view().copy_to_host(&mut read)?;
@@ -194,6 +202,7 @@ pub(super) struct Selector {
     count: Buffer<u32>,
 }
 impl Selector {
+    #[inline]
     pub(super) fn new(device: &Device, n: usize) -> Result<Selector> {
         Ok(Selector { compact: Compact::new(device, n)?, count: device.alloc(1)? })
     }

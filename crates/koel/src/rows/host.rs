@@ -127,11 +127,13 @@ pub(super) struct Stayed {
 }
 impl Stayed {
     /// Returns memory for `n` keys. Errors: out of memory.
+    #[inline]
     pub(super) fn new(n: usize) -> Result<Stayed> {
         let dropped = collect((0..n).map(|_| AtomicU8::new(0)))?;
         Ok(Stayed { dropped, ranks: Ranks::default() })
     }
     /// Returns the number of bytes held.
+    #[inline]
     pub(super) fn bytes(&self) -> usize {
         self.dropped.len() + self.ranks.bytes()
     }

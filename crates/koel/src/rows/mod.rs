@@ -48,6 +48,7 @@ pub(crate) struct Counts {
 
 /// Checks that a table at this load has room for the rows of `n` keys, before anything is
 /// allocated.
+#[inline]
 pub(crate) fn check_rows(n: usize, load: f64) -> Result<()> {
     PairsOf::<u64, u32>::plan(n, load).map(|_| ())
 }

@@ -92,10 +92,12 @@ pub struct Numbered<'a> {
 }
 impl Numbered<'_> {
     /// Whether no key occurs twice: then its number is that of its operation.
+    #[inline]
     fn are_distinct(&self) -> bool {
         self.n == self.rows.len()
     }
     /// Returns the numbers of the keys that have rows, ascending. Waits.
+    #[inline]
     fn present(&self) -> Result<Buffer<u32>> {
         let mut none = self.stream.device().alloc::<u8>(self.rows.len())?;
         none.view_mut().fill_bytes(0, self.stream)?;
@@ -176,6 +178,7 @@ pub trait RowValue: GroupKey + CompactElement {
 macro_rules! in_slots {
     ($($bits:ty)+) => {
         $(impl RowValue for $bits {
+            #[inline]
             fn settle(
                 on: Numbered<'_>,
                 own: View<'_, $bits>,
@@ -199,6 +202,7 @@ in_slots! { u32 u64 }
 impl RowValue for u128 {
     /// Instead of values, the small table holds where they are: among those of the operations, or
     /// behind them among those of the keys' rows. Nothing is added.
+    #[inline]
     fn settle(
         on: Numbered<'_>,
         own: View<'_, u128>,
@@ -245,6 +249,7 @@ fn settled<V: ValueBits>(
     Ok((is_held, values))
 }
 /// The same for keys without values.
+#[inline]
 fn settled_keys(
     on: Numbered<'_>,
     operations: Operations<'_, SetOperation>,
@@ -285,6 +290,7 @@ pub(crate) fn apply_to_pairs<C: Column, V: RowValue>(
     done.or_else(|e| none_done(stream, outcomes, e))
 }
 /// Sets all outcomes to those of operations that are not done, and returns the error.
+#[inline]
 fn none_done(stream: &Stream, mut outcomes: ViewMut<'_, u8>, error: Error) -> Result<()> {
     // If this fails, too, the device does not answer at all.
     drop(outcomes.fill_bytes(status::NOT_DONE, stream));
@@ -469,6 +475,7 @@ impl OfTable {
         }
         Ok(OfTable { fingerprints, rows, operations })
     }
+    #[inline]
     fn apply(
         &self,
         updater: &mut MapUpdater<u64, u32>,

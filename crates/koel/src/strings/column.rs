@@ -56,20 +56,24 @@ pub struct Strings {
 }
 impl Strings {
     /// Returns a column without room for more. The offsets have been checked.
+    #[inline]
     fn new(offsets: Buffer<u64>, words: Buffer<u64>) -> Strings {
         Strings::stored(Stored::Own(offsets), Stored::Own(words))
     }
     /// Returns a column of a table, which may be in a file.
+    #[inline]
     pub(super) fn stored(offsets: Stored<u64>, words: Stored<u64>) -> Strings {
         let (len, used) = (offsets.len() - 1, words.len());
         Strings { offsets, words, len, used }
     }
     /// Returns the file that contains the column.
+    #[inline]
     pub(super) fn file(&self) -> Option<&Mapping> {
         self.offsets.file()
     }
     /// Checks the file that contains the column, if there is one, unless already done. Errors:
     /// faults of the file.
+    #[inline]
     pub(super) fn verify_once(&self) -> Result<()> {
         self.file().map_or(Ok(()), Mapping::verify_once)
     }
@@ -117,6 +121,7 @@ impl Strings {
     ///
     /// Errors: no offset, one that is greater than the next or than the number of bytes, buffers of
     /// two devices, more strings or bytes than [`upload`](Self::upload) takes.
+    #[inline]
     pub fn from_parts(offsets: Buffer<u64>, words: Buffer<u64>) -> Result<Strings> {
         let _apart = Apart::begin();
         let wrong = |found: &str, expected: &str| {
@@ -152,31 +157,38 @@ impl Strings {
         Ok(Strings::new(offsets, words))
     }
     /// Returns the number of strings.
+    #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
     /// Returns whether there are no strings.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
     /// Returns the device that holds the strings.
+    #[inline]
     pub fn device(&self) -> &Device {
         self.offsets.device()
     }
     /// Returns the bytes of device memory that the column occupies.
+    #[inline]
     pub fn bytes(&self) -> usize {
         self.offsets.bytes() + self.words.bytes()
     }
     /// Returns the offsets: one more than there are strings.
+    #[inline]
     pub fn offsets(&self) -> View<'_, u64> {
         self.offsets.view().first(self.len + 1)
     }
     /// Returns the bytes, eight in each word.
+    #[inline]
     pub fn words(&self) -> View<'_, u64> {
         self.words.view().first(self.used)
     }
     /// Returns where the first string begins, and where the last one ends, in bytes. Waits for
     /// pending writes.
+    #[inline]
     pub(super) fn bounds(&self) -> Result<Range<usize>> {
         let (mut first, mut last) = ([0], [0]);
         let offsets = self.offsets();
@@ -187,10 +199,12 @@ impl Strings {
     /// Copies the strings to host memory. Waits for pending writes.
     ///
     /// Errors: out of memory.
+    #[inline]
     pub fn download(&self) -> Result<StringVec> {
         Ok(StringVec { offsets: self.offsets().download()?, words: self.words().download()? })
     }
     /// Copies the strings to another device, or to the same one, through host memory. Waits.
+    #[inline]
     pub fn to_device(&self, device: &Device) -> Result<Strings> {
         self.verify_once()?;
         let StringVec { offsets, words } = self.download()?;
@@ -198,6 +212,7 @@ impl Strings {
     }
     /// Returns the strings of these rows, in this order; empty ones for rows that there are not.
     /// Waits for their number of bytes.
+    #[inline]
     pub(crate) fn select(&self, stream: &Stream, rows: View<'_, u32>) -> Result<Strings> {
         let _apart = Apart::begin();
         let (device, k) = (self.device(), rows.len());
@@ -214,11 +229,13 @@ impl Strings {
         Ok(Strings::new(offsets, words))
     }
     /// Returns the strings of these rows in host memory: see [`select`](Self::select).
+    #[inline]
     pub(super) fn rows(&self, rows: &[u32]) -> Result<StringVec> {
         let (staged, stream) = (self.device().stage32("ids", rows)?, self.device().stream()?);
         self.select(&stream, staged.view())?.download()
     }
     /// Returns the string of each row, if there is one.
+    #[inline]
     pub(super) fn options(&self, rows: &[u32]) -> Result<Vec<Option<Vec<u8>>>> {
         let (strings, n) = (self.rows(rows)?, self.len());
         let own = |(&row, bytes): (&u32, &[u8])| {
@@ -229,6 +246,7 @@ impl Strings {
     }
     /// Writes the offsets of the strings of these rows, one after the other from byte `first` on,
     /// by kernels. Waits. Returns the byte behind the last one.
+    #[inline]
     fn offsets_of(
         &self,
         stream: &Stream,
@@ -261,6 +279,7 @@ impl Strings {
     }
     /// Copies the strings of these rows to their offsets, which are these bytes, by a kernel. The
     /// bytes before them stay.
+    #[inline]
     fn copy_rows(
         &self,
         stream: &Stream,
@@ -278,11 +297,13 @@ impl Strings {
         unsafe { strings_copy::launch(stream, grid as u32, n, rows, from, offsets, to) }
     }
     /// Makes room for `len` strings in `words` words, and keeps the strings of the column.
+    #[inline]
     fn grow(&mut self, stream: &Stream, len: usize, words: usize) -> Result<()> {
         self.offsets.grow(stream, self.len + 1, len + 1)?;
         self.words.grow(stream, self.used, words)
     }
     /// Adds the strings of another column.
+    #[inline]
     fn extend(&mut self, stream: &Stream, more: &Strings) -> Result<()> {
         let (device, before, k) = (stream.device(), self.len, more.len);
         if k == 0 {
@@ -327,6 +348,7 @@ impl Strings {
     }
     /// Returns the column as a kernel argument. Errors: buffers of another device; faults of a file
     /// that contains it.
+    #[inline]
     pub(super) fn arg(&self, name: &'static str, stream: &Stream) -> Result<StringsIn> {
         self.verify_once()?;
         let (offsets, words) = (self.offsets(), self.words());
@@ -334,6 +356,7 @@ impl Strings {
     }
 }
 impl fmt::Debug for Strings {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Strings[{}] on {}", self.len(), self.device().name())
     }
@@ -356,22 +379,27 @@ pub struct StringVec {
 }
 impl StringVec {
     /// Returns the number of strings.
+    #[inline]
     pub fn len(&self) -> usize {
         self.offsets.len() - 1
     }
     /// Returns whether there are no strings.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
     /// Returns the bytes of string `i`; `None` if there are not as many.
+    #[inline]
     pub fn get(&self, i: usize) -> Option<&[u8]> {
         self.on_host().string(i)
     }
     /// Returns string `i` as text; `None` if there are not as many, or if it is not UTF-8.
+    #[inline]
     pub fn get_str(&self, i: usize) -> Option<&str> {
         std::str::from_utf8(self.get(i)?).ok()
     }
     /// Returns the bytes of all strings.
+    #[inline]
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         (0..self.len()).map(|i| self.get(i).unwrap_or(&[]))
     }
@@ -384,15 +412,18 @@ impl StringVec {
         Measured::of(device, n, &string)?.copied(device, string)
     }
     /// Returns the offsets and the bytes, which may be more than the last offset.
+    #[inline]
     pub(crate) fn as_parts(&self) -> (&[u64], &[u8]) {
         (&self.offsets, bytemuck::cast_slice(&self.words))
     }
+    #[inline]
     fn on_host(&self) -> StringsOnHost<'_> {
         let (offsets, bytes) = self.as_parts();
         StringsOnHost { offsets, bytes }
     }
 }
 impl PartialEq for StringVec {
+    #[inline]
     fn eq(&self, other: &StringVec) -> bool {
         self.iter().eq(other.iter())
     }
@@ -409,6 +440,7 @@ impl<S: AsRef<[u8]>, const N: usize> PartialEq<[S; N]> for StringVec {
     }
 }
 impl fmt::Debug for StringVec {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.iter().map(String::from_utf8_lossy)).finish()
     }
@@ -440,6 +472,7 @@ impl Measured {
         Ok(Measured { n, sums, total })
     }
     /// Returns the number of words.
+    #[inline]
     fn words(&self) -> usize {
         self.total.div_ceil(WORD)
     }
@@ -482,6 +515,7 @@ impl Measured {
     }
 }
 /// Returns the numbers of the strings that threads measure or copy together.
+#[inline]
 fn pieces(n: usize) -> impl ExactSizeIterator<Item = Range<usize>> {
     (0..n).step_by(PIECE).map(move |start| start..n.min(start + PIECE))
 }
@@ -493,6 +527,7 @@ pub(crate) struct StringsOnHost<'s> {
     bytes: &'s [u8],
 }
 impl<'s> StringsOnHost<'s> {
+    #[inline]
     pub(super) fn of(strings: &'s Strings) -> Option<StringsOnHost<'s>> {
         let bytes = bytemuck::cast_slice(strings.words().host()?);
         Some(StringsOnHost { offsets: strings.offsets().host()?, bytes })
@@ -513,6 +548,7 @@ impl Keys for StringsOnHost<'_> {
     fn key(&self, i: usize) -> Option<&[u8]> {
         self.string(i)
     }
+    #[inline]
     fn part(&self, start: usize, len: usize) -> Self {
         StringsOnHost { offsets: &self.offsets[start..][..len + 1], ..*self }
     }
@@ -593,25 +629,32 @@ impl Column for Strings {
     type Key = [u8];
     type Host<'v> = StringsOnHost<'v>;
     type Function = StringFingerprint;
+    #[inline]
     fn function(draw: u64) -> StringFingerprint {
         StringFingerprint::new(draw)
     }
     /// A column knows its length.
+    #[inline]
     fn view(&self, _: usize) -> &Strings {
         self
     }
+    #[inline]
     fn bytes(&self) -> usize {
         self.bytes()
     }
+    #[inline]
     fn count(keys: &Strings) -> usize {
         keys.len()
     }
+    #[inline]
     fn check(keys: &Strings, stream: &Stream) -> Result<()> {
         keys.arg("keys", stream).map(|_| ())
     }
+    #[inline]
     fn on_host<'v>(keys: Self::View<'v>) -> Option<Self::Host<'v>> {
         StringsOnHost::of(keys)
     }
+    #[inline]
     unsafe fn launch_fingerprints(
         stream: &Stream,
         (n, first): (u32, u32),
@@ -624,6 +667,7 @@ impl Column for Strings {
         // SAFETY: the caller's contract, for as many strings, whose offsets are checked.
         unsafe { strings_fingerprints::launch(stream, grid, n, first, function, from, to, rows) }
     }
+    #[inline]
     unsafe fn launch_rows(
         stream: &Stream,
         n: u32,
@@ -637,6 +681,7 @@ impl Column for Strings {
         // SAFETY: the caller's contract, for as many strings, whose offsets are checked.
         unsafe { strings_rows::launch(stream, grid, rows, n, queries, to) }
     }
+    #[inline]
     unsafe fn launch_verify(
         stream: &Stream,
         n: u32,
@@ -649,6 +694,7 @@ impl Column for Strings {
         // SAFETY: the caller's contract, for as many strings, whose offsets are checked.
         unsafe { strings_verify::launch(stream, n.div_ceil(THREADS), rows, n, kept, counts) }
     }
+    #[inline]
     fn keep(kept: &mut Kept<'_>, stream: &Stream, keys: &Strings) -> Result<Strings> {
         let (n, stayed) = kept.counts();
         check_length("keys", keys.len(), "the keys", n)?;
@@ -663,17 +709,21 @@ impl Column for Strings {
         let rows = kept.rows(stream)?;
         keys.select(stream, rows.view())
     }
+    #[inline]
     fn select(keys: &Strings, stream: &Stream, rows: View<'_, u32>) -> Result<Strings> {
         keys.select(stream, rows)
     }
+    #[inline]
     fn append(&mut self, stream: &Stream, len: usize, more: &Strings) -> Result<()> {
         self.truncate(len);
         self.extend(stream, more)
     }
+    #[inline]
     fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
     }
     /// Copies the column, without the strings that are gone.
+    #[inline]
     fn fill_gaps(&mut self, stream: &Stream, gaps: &Gaps, _: &Strings) -> Result<()> {
         if gaps.is_any {
             let mut rows = numbers(stream.device(), 0, gaps.len)?;
@@ -682,9 +732,11 @@ impl Column for Strings {
         }
         Ok(())
     }
+    #[inline]
     fn copied(&self, _: usize, device: &Device) -> Result<Strings> {
         self.to_device(device)
     }
+    #[inline]
     fn first_duplicate(keys: &Strings) -> Result<Error> {
         let keys = keys.download()?;
         let (key, first, second) = first_repeated(keys.iter())?.unwrap_or_default();
@@ -692,6 +744,7 @@ impl Column for Strings {
     }
 }
 /// Returns what messages show of a key.
+#[inline]
 pub(super) fn shown(key: &[u8]) -> String {
     let mut shown = String::from_utf8_lossy(&key[..key.len().min(4 * SHOWN)]).into_owned();
     if let Some((end, _)) = shown.char_indices().nth(SHOWN) {

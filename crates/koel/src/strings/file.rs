@@ -36,9 +36,11 @@ in_files! {
 impl Filed for StringSet {
     const KIND: TableKind = TableKind::StringSet;
     type Slots = Slots;
+    #[inline]
     fn types() -> Types {
         types_to(None)
     }
+    #[inline]
     fn meaning() -> Result<Meaning> {
         Ok(Meaning::of_strings())
     }
@@ -49,12 +51,14 @@ impl Filed for StringSet {
         let read = |parts: &mut Parts<'_, R>| Strings::read(parts, Section::Starts, Section::Keys);
         Ok(StringSet { rows: Rows::read(parts, read)? })
     }
+    #[inline]
     fn file(&self) -> Option<&Mapping> {
         self.column().file()
     }
 }
 impl StringSet {
     /// Returns the contents that are written before the strings.
+    #[inline]
     fn contents(&self) -> Result<Contents<'_, Slots, u64>> {
         Ok(Contents { key_bytes: self.column().bounds()?.len(), ..self.rows.filed()? })
     }
@@ -68,6 +72,7 @@ impl Strings {
         sections.add_strings(column.words(), bounds.len())
     }
     /// Returns a copy whose first string begins at 0, unless this one's does.
+    #[inline]
     fn rebased(&self) -> Result<Option<Strings>> {
         if self.bounds()?.start == 0 {
             return Ok(None);
@@ -132,9 +137,11 @@ in_files! {
 impl Filed for StringIndex {
     const KIND: TableKind = TableKind::StringIndex;
     type Slots = Slots;
+    #[inline]
     fn types() -> Types {
         types_to(Some(Width::U32))
     }
+    #[inline]
     fn meaning() -> Result<Meaning> {
         Meaning::of_strings_to::<u32>()
     }
@@ -144,6 +151,7 @@ impl Filed for StringIndex {
     fn read<R: Read + Seek>(parts: &mut Parts<'_, R>) -> Result<StringIndex> {
         Ok(StringIndex { keys: StringSet::read(parts)? })
     }
+    #[inline]
     fn file(&self) -> Option<&Mapping> {
         self.column().file()
     }
@@ -151,6 +159,7 @@ impl Filed for StringIndex {
 impl FiledIndex for StringIndex {
     const MULTI_MAP: TableKind = TableKind::StringMultiMap;
     const TO_STRINGS: TableKind = TableKind::StringMapToStrings;
+    #[inline]
     fn contents(&self) -> Result<Contents<'_, Slots, u64>> {
         self.keys.contents()
     }

@@ -76,6 +76,7 @@ impl StringIndex {
         Ok((index, ids.download()?))
     }
     /// Builds the index of a column, and writes the id of each string.
+    #[inline]
     fn encode_into(
         stream: &Stream,
         options: IndexOptions,
@@ -90,6 +91,7 @@ impl StringIndex {
     ///
     /// Errors: a load outside 0.3 to 0.95, a stream of another device, more keys than 31-bit
     /// indices can address, out of memory.
+    #[inline]
     pub fn encode_from(
         stream: &Stream,
         options: IndexOptions,
@@ -107,32 +109,39 @@ impl StringIndex {
         Ok((index, ids))
     }
     /// Returns the number of distinct strings.
+    #[inline]
     pub fn len(&self) -> usize {
         self.keys.len()
     }
     /// Returns whether there are no strings.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
     /// Returns the device that holds the index.
+    #[inline]
     pub fn device(&self) -> &Device {
         self.keys.device()
     }
     /// Returns the bytes of device memory that the index occupies.
+    #[inline]
     pub fn bytes(&self) -> usize {
         self.keys.bytes()
     }
     /// Returns the report of the build.
+    #[inline]
     pub fn report(&self) -> Result<BuildReport> {
         self.keys.report()
     }
     /// Returns the strings in id order: string `i` has id `i`.
+    #[inline]
     pub fn column(&self) -> &Strings {
         self.keys.column()
     }
     /// Downloads the strings in id order. Waits.
     ///
     /// Errors: out of memory.
+    #[inline]
     pub fn keys(&self) -> Result<StringVec> {
         self.keys.keys()
     }
@@ -140,6 +149,7 @@ impl StringIndex {
     /// memory and waits.
     ///
     /// Errors: out of memory.
+    #[inline]
     pub fn to_device(&self, device: &Device) -> Result<StringIndex> {
         Ok(StringIndex { keys: self.keys.to_device(device)? })
     }
@@ -150,17 +160,20 @@ impl StringIndex {
         self.keys.answers(Slices(keys), |row| (row != NO_ID).then_some(row))
     }
     /// Writes the id of string `i`, or [`NO_ID`], to `ids[i]`: see [`StringSet::rows_into`].
+    #[inline]
     pub fn ids_into(&self, stream: &Stream, keys: &Strings, ids: ViewMut<'_, u32>) -> Result<()> {
         self.keys.rows_into(stream, keys, ids)
     }
     /// Returns the strings of ids in host memory. Waits; on a GPU, copies both ways.
     ///
     /// Errors: more ids than 32-bit indices can address, out of memory.
+    #[inline]
     pub fn keys_of(&self, ids: &[u32]) -> Result<Vec<Option<Vec<u8>>>> {
         self.column().options(ids)
     }
 }
 impl fmt::Debug for StringIndex {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "StringIndex[{} keys] on {}", self.len(), self.device().name())
     }

@@ -52,38 +52,46 @@ impl StringSet {
     /// Builds a set from a column on a device. Waits.
     ///
     /// Errors: as [`build_with`](Self::build_with); a stream of another device.
+    #[inline]
     pub fn build_from(stream: &Stream, options: SetOptions, keys: &Strings) -> Result<StringSet> {
         let mut builder = RowsBuilder::new(stream.device(), options)?;
         Ok(StringSet { rows: builder.build(stream, keys, Duplicates::KeepFirst)? })
     }
     /// Returns the number of keys.
+    #[inline]
     pub fn len(&self) -> usize {
         self.rows.len
     }
     /// Returns whether there are no keys.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.rows.len == 0
     }
     /// Returns the device that holds the set.
+    #[inline]
     pub fn device(&self) -> &Device {
         self.rows.device()
     }
     /// Returns the bytes of device memory that the set occupies.
+    #[inline]
     pub fn bytes(&self) -> usize {
         self.rows.bytes()
     }
     /// Returns the report of the build.
+    #[inline]
     pub fn report(&self) -> Result<BuildReport> {
         self.rows.report()
     }
     /// Returns all keys, in row order: that of first occurrence. Keys that a batch inserts come
     /// after the others; where it erases some, the last ones take their places.
+    #[inline]
     pub fn column(&self) -> &Strings {
         &self.rows.keys
     }
     /// Downloads all keys, in row order. Waits.
     ///
     /// Errors: out of memory.
+    #[inline]
     pub fn keys(&self) -> Result<StringVec> {
         self.column().download()
     }
@@ -91,6 +99,7 @@ impl StringSet {
     /// Copies through host memory and waits.
     ///
     /// Errors: out of memory.
+    #[inline]
     pub fn to_device(&self, device: &Device) -> Result<StringSet> {
         Ok(StringSet { rows: self.rows.to_device(device)? })
     }
@@ -132,6 +141,7 @@ impl StringSet {
     ///
     /// Takes one launch, allocates nothing and does not wait. Errors: mismatched lengths, buffers
     /// of another device.
+    #[inline]
     pub fn rows_into(&self, stream: &Stream, keys: &Strings, rows: ViewMut<'_, u32>) -> Result<()> {
         self.rows.rows_into(stream, keys, rows)
     }
@@ -172,6 +182,7 @@ impl StringSet {
     }
     /// Applies a batch of operations on a column on the device: see
     /// [`StringMap::apply`](super::StringMap::apply).
+    #[inline]
     pub fn apply(
         &mut self,
         stream: &Stream,
@@ -184,6 +195,7 @@ impl StringSet {
     }
 }
 impl fmt::Debug for StringSet {
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "StringSet[{} keys] on {}", self.len(), self.device().name())
     }

@@ -126,6 +126,7 @@ impl<S: AsRef<[u8]> + Sync> IndexOf<S> for StringIndex {
 /// No row of this id so far.
 const NONE: u32 = u32::MAX;
 /// Returns the first row of each of `distinct` ids, or the last one. Errors: out of memory.
+#[inline]
 fn rows_of(ids: &[u32], distinct: usize, is_last: bool) -> Result<Vec<u32>> {
     let mut rows = repeat(NONE, distinct)?;
     for (row, &id) in (0..).zip(ids) {

@@ -32,10 +32,12 @@ macro_rules! contains {
     (impl[$($generics:tt)*] $store:ty, $key:ty, |$this:ident| $keys:expr) => {
         impl<$($generics)*> $crate::table::Contains for $store {
             type Key = $key;
+            #[inline]
             fn contains(&self, keys: &[$key]) -> $crate::Result<Vec<bool>> {
                 let $this = self;
                 $keys.contains(keys)
             }
+            #[inline]
             fn contains_into(
                 &self,
                 stream: &$crate::Stream,
@@ -45,6 +47,7 @@ macro_rules! contains {
                 let $this = self;
                 $keys.contains_into(stream, keys, found)
             }
+            #[inline]
             fn contains_bits_into(
                 &self,
                 stream: &$crate::Stream,
@@ -54,10 +57,12 @@ macro_rules! contains {
                 let $this = self;
                 $keys.contains_bits_into(stream, keys, found)
             }
+            #[inline]
             fn count(&self, keys: &[$key]) -> $crate::Result<u64> {
                 let $this = self;
                 $keys.count(keys)
             }
+            #[inline]
             fn count_into(
                 &self,
                 stream: &$crate::Stream,

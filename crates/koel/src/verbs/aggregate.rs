@@ -28,17 +28,21 @@ pub(crate) struct Aggregator {
     order: OnceLock<MultiMap<u32, u32>>,
 }
 impl Aggregator {
+    #[inline]
     pub(crate) fn new(device: &Device, ids: Vec<u32>, sizes: Vec<u32>) -> Aggregator {
         Aggregator { device: device.clone(), ids, sizes, order: OnceLock::new() }
     }
+    #[inline]
     pub(crate) fn device(&self) -> &Device {
         &self.device
     }
     /// Returns the group of each row.
+    #[inline]
     pub(crate) fn ids(&self) -> &[u32] {
         &self.ids
     }
     /// Returns the number of rows of each group.
+    #[inline]
     pub(crate) fn sizes(&self) -> &[u32] {
         &self.sizes
     }
@@ -148,6 +152,7 @@ impl Aggregator {
         Ok(collect(self.sizes.iter().map(result).map(Option::unwrap_or_default))?)
     }
     /// Returns the rows of each group that is not empty.
+    #[inline]
     fn order(&self) -> Result<&MultiMap<u32, u32>> {
         if let Some(order) = self.order.get() {
             return Ok(order);

@@ -26,10 +26,12 @@ pub(crate) struct Groups {
 }
 impl Groups {
     /// Errors: more keys than 31-bit indices can address, out of memory.
+    #[inline]
     pub(crate) fn of(device: &Device, keys: &RowKeys<'_>) -> Result<Groups> {
         with_keys!(keys, keys => Numbered::of(device, keys, false).map(|numbered| numbered.groups))
     }
     /// Returns the groups, and how to find those of other keys.
+    #[inline]
     pub(crate) fn with_finder(device: &Device, keys: &RowKeys<'_>) -> Result<(Groups, Finder)> {
         fn parts<K: Mapped>(
             device: &Device,
@@ -53,16 +55,19 @@ impl Groups {
     }
     /// Returns the groups of rows of a longer column, of which these ones have the keys. Others are
     /// in no group.
+    #[inline]
     pub(crate) fn of_rows(self, rows: &[u32], n: usize) -> Result<Groups> {
         let Groups { ids, firsts, sizes } = self;
         let firsts = collect(firsts.into_iter().map(|first| rows[first as usize]))?;
         Ok(Groups { ids: expanded(&ids, rows, n, NO_GROUP)?, firsts, sizes })
     }
     /// Returns the rows of each group.
+    #[inline]
     pub(crate) fn by_group(&self, device: &Device) -> Result<ByGroup> {
         ByGroup::of(device, &self.ids, &self.sizes)
     }
     /// Returns the rows that are in no group, or in none of those found, ascending.
+    #[inline]
     pub(crate) fn without(&self, found: &[u32]) -> Result<Vec<u32>> {
         let mut is_found = repeat(false, self.sizes.len())?;
         for &group in found {
@@ -110,6 +115,7 @@ pub(crate) enum Finder {
 }
 impl Finder {
     /// As [`Groups::of_rows`].
+    #[inline]
     pub(crate) fn of_rows(
         self,
         groups: Groups,
@@ -125,6 +131,7 @@ impl Finder {
         Ok((groups.of_rows(rows, n)?, finder))
     }
     /// Returns the group of each key, or [`NO_GROUP`]. The keys are of the columns' types.
+    #[inline]
     pub(crate) fn find(&self, groups: &Groups, keys: &RowKeys<'_>) -> Result<Vec<u32>> {
         fn found<K: Mapped>(
             groups: &Groups,
@@ -205,6 +212,7 @@ impl<K: Mapped> Numbered<K> {
     }
 }
 /// Numbers rows by the first row with the same key.
+#[inline]
 fn numbered(device: &Device, first_rows: &[Option<u32>]) -> Result<Groups> {
     let n = first_rows.len();
     let rows_of = |chunk: usize, of: &[Option<u32>]| {
@@ -249,6 +257,7 @@ pub(crate) struct Histogram {
     counts: Vec<u32>,
 }
 impl Histogram {
+    #[inline]
     pub(crate) fn of(device: &Device, ids: &[u32], groups: usize) -> Result<Histogram> {
         // All counts together take no more memory than the rows.
         let parts = (ids.len() / groups.max(CHUNK)).clamp(1, device.parallelism());
@@ -269,6 +278,7 @@ impl Histogram {
         Ok(Histogram { each, groups, counts })
     }
     /// Returns the number of rows of each group.
+    #[inline]
     pub(crate) fn total(&self) -> fallible::Result<Vec<u32>> {
         let mut total = repeat(0, self.groups)?;
         for counts in self.counts.chunks(self.groups.max(1)) {
@@ -287,6 +297,7 @@ pub(crate) struct ByGroup {
 }
 impl ByGroup {
     /// Sorts rows by counting.
+    #[inline]
     fn of(device: &Device, ids: &[u32], sizes: &[u32]) -> Result<ByGroup> {
         let mut at = 0;
         let starts = sizes.iter().chain(&[0]).map(|size| (at, at += size).0);
@@ -318,11 +329,13 @@ impl ByGroup {
         Ok(ByGroup { starts, rows })
     }
     /// Returns the number of rows of a group.
+    #[inline]
     pub(crate) fn size(&self, group: u32) -> usize {
         let group = group as usize;
         (self.starts[group + 1] - self.starts[group]) as usize
     }
     /// Returns the rows of a group.
+    #[inline]
     pub(crate) fn rows(&self, group: u32) -> impl ExactSizeIterator<Item = u32> {
         let group = group as usize;
         let of = self.starts[group] as usize..self.starts[group + 1] as usize;

@@ -40,14 +40,17 @@ pub struct Joined {
 }
 impl Joined {
     /// Returns the number of pairs.
+    #[inline]
     pub fn len(&self) -> usize {
         self.left.len()
     }
     /// Returns whether there are no pairs.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.left.is_empty()
     }
     /// Returns the pairs, with `None` for [`NO_ROW`].
+    #[inline]
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (Option<u32>, Option<u32>)> {
         let some = |&row: &u32| (row != NO_ROW).then_some(row);
         self.left.iter().map(some).zip(self.right.iter().map(some))
@@ -84,6 +87,7 @@ pub fn join<K: Keyed>(device: &Device, left: &[K], right: &[K], how: How) -> Res
     joined(device, &found, &groups, &groups.by_group(device)?, how)
 }
 /// Returns pairs of rows, from the group of each left row among the groups of the right rows.
+#[inline]
 pub(crate) fn joined(
     device: &Device,
     found: &[u32],
@@ -135,6 +139,7 @@ enum Matches {
     Rows(u32, usize),
 }
 impl Matches {
+    #[inline]
     fn len(&self) -> usize {
         match self {
             Matches::Nothing => 0,

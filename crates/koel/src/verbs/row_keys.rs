@@ -72,6 +72,7 @@ impl<'a> RowKeys<'a> {
         }
     }
     /// Returns keys of bytes, each where it is. Panics if they are bits. Errors: out of memory.
+    #[inline]
     pub(crate) fn slices(&self) -> Result<Vec<&[u8]>> {
         let rows = match self {
             RowKeys::Bytes(rows) => *rows,
@@ -102,6 +103,7 @@ pub(crate) enum Bytes<'a> {
     Offsets64(&'a [u64], &'a [u8]),
 }
 impl<'a> Bytes<'a> {
+    #[inline]
     fn len(self) -> usize {
         match self {
             Bytes::Slices(of) => of.len(),
@@ -133,6 +135,7 @@ impl<'a> Bytes<'a> {
     }
 }
 impl<'a> ByteRows<'a> {
+    #[inline]
     pub(crate) fn of(bytes: Bytes<'a>) -> ByteRows<'a> {
         ByteRows { of: bytes, start: 0, len: bytes.len() }
     }
@@ -152,6 +155,7 @@ impl Keys for ByteRows<'_> {
     fn key(&self, i: usize) -> Option<&[u8]> {
         self.get(i)
     }
+    #[inline]
     fn part(&self, start: usize, len: usize) -> Self {
         debug_assert!(start + len <= self.len, "no such part");
         ByteRows { of: self.of, start: self.start + start, len }
@@ -192,20 +196,25 @@ fn bits_of<B: Bits>(keys: &[B], rows: &[u32]) -> Result<Vec<B>> {
 }
 impl Mapped for ByteRows<'_> {
     type Map = StringMap<u32>;
+    #[inline]
     fn map_to(self, device: &Device, numbers: &[u32]) -> Result<StringMap<u32>> {
         let options = MapOptions::default().with_duplicates(Duplicates::KeepFirst);
         StringMap::build_of(device, options, self, numbers)
     }
+    #[inline]
     fn map_of(self, device: &Device, rows: &[u32], numbers: &[u32]) -> Result<StringMap<u32>> {
         ByteRows::of(Bytes::Slices(&bytes_of(self, rows)?)).map_to(device, numbers)
     }
+    #[inline]
     fn numbers_in(self, map: &StringMap<u32>) -> Result<Vec<Option<u32>>> {
         map.get_of(self)
     }
+    #[inline]
     fn numbers_of(self, map: &StringMap<u32>, rows: &[u32]) -> Result<Vec<Option<u32>>> {
         map.get_of(ByteRows::of(Bytes::Slices(&bytes_of(self, rows)?)))
     }
 }
+#[inline]
 fn bytes_of<'a>(keys: ByteRows<'a>, rows: &[u32]) -> Result<Vec<&'a [u8]>> {
     Ok(collect(rows.iter().map(|&row| keys.get(row as usize).unwrap_or(&[])))?)
 }

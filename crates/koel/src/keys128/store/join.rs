@@ -135,6 +135,7 @@ impl<V: Bits> RowsJoiner<V> {
 }
 impl Absent {
     /// Returns the kept memory if it is large enough.
+    #[inline]
     fn reserve<'a>(
         kept: &'a mut Option<Absent>,
         stream: &Stream,

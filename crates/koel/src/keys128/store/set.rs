@@ -22,16 +22,20 @@ contains! { impl[] Set128, u128, |set| set }
 
 #[allow(private_interfaces, reason = "other crates cannot name the trait")]
 impl SetStore for Set128 {
+    #[inline]
     fn check(n: usize, load: f64) -> Result<()> {
         check_rows(n, load)
     }
     type Builder = Set128Builder;
+    #[inline]
     fn builder(device: &Device, options: SetOptions) -> Result<Set128Builder> {
         Set128Builder::new(device, options)
     }
+    #[inline]
     fn build(builder: &mut Set128Builder, stream: &Stream, keys: View<'_, u128>) -> Result<Self> {
         builder.build(stream, keys)
     }
+    #[inline]
     fn rebuild(
         &mut self,
         builder: &mut Set128Builder,
@@ -40,21 +44,26 @@ impl SetStore for Set128 {
     ) -> Result<()> {
         builder.rebuild(self, stream, keys)
     }
+    #[inline]
     fn device(&self) -> &Device {
         self.device()
     }
+    #[inline]
     fn report(&self) -> Result<BuildReport> {
         self.report()
     }
+    #[inline]
     fn bytes(&self) -> usize {
         self.bytes()
     }
+    #[inline]
     fn to_device(&self, device: &Device) -> Result<Self> {
         self.to_device(device)
     }
     fn keys<T: Send>(&self, convert: impl Fn(u128) -> T + Sync) -> Result<Vec<T>> {
         self.keys_view().download_map(convert)
     }
+    #[inline]
     fn export_into(
         &self,
         stream: &Stream,
@@ -68,18 +77,22 @@ impl SetStore for Set128 {
         count.copy_from_host(&[n as u64])
     }
     type Host<'s> = HostKeys<'s>;
+    #[inline]
     fn host(&self) -> Result<Option<HostKeys<'_>>> {
         Ok(self.rows.on_host()?.map(HostKeys))
     }
 
     type Updater = KeysUpdater;
+    #[inline]
     fn updater(device: &Device, options: SetOptions) -> Result<Self::Updater> {
         Settings::from(options).check()?;
         RowsUpdater::new(device).map(KeysUpdater)
     }
+    #[inline]
     fn bytes_of_updater(updater: &Self::Updater) -> usize {
         updater.0.scratch_bytes()
     }
+    #[inline]
     fn apply(
         &mut self,
         updater: &mut Self::Updater,
@@ -90,6 +103,7 @@ impl SetStore for Set128 {
     ) -> Result<()> {
         apply_to_keys(&mut updater.0, &mut self.rows, stream, operations, keys, outcomes)
     }
+    #[inline]
     fn update(
         &mut self,
         operations: Operations<'_, SetOperation>,
@@ -100,6 +114,7 @@ impl SetStore for Set128 {
             self.apply(stream, operations, keys, outcomes)
         })
     }
+    #[inline]
     fn shrink_to(&mut self, load: f64) -> Result<()> {
         self.shrink_to(load)
     }
@@ -133,6 +148,7 @@ impl SetStore for Set128 {
     fn read<R: Read + Seek>(parts: &mut Parts<'_, R>) -> Result<Self> {
         Filed::read(parts)
     }
+    #[inline]
     fn file(&self) -> Option<&Mapping> {
         Filed::file(self)
     }
