@@ -21,6 +21,10 @@
 //! # Ok::<(), koel::Error>(())
 //! ```
 #![cfg_attr(docsrs, feature(doc_cfg))]
+#![cfg_attr(
+    not(feature = "any"),
+    allow(dead_code, unused_imports, reason = "what only `any` uses stands beside its like")
+)]
 
 // Derives name this crate, in its own tests, too.
 extern crate self as koel;

@@ -1,14 +1,16 @@
 //! Calls everything that koel has once: the upper bound of what it adds to a program.
-use koel::map::{Key, Value};
-use koel::primitives::radix_sort::SortPair;
-use koel::{
-    Device, Index, Map, Map128, MultiMap, Operation, Set, Set128, SetOperation, set,
-};
+use koel::types::Addable;
+use koel::{Device, Index, Key, Map, MultiMap, Operation, Set, SetOperation, StringMap, set};
 use koel_spatial::intersect::{Intersector, Method};
 use koel_spatial::{Grid, PointCloud, SpatialHash};
 use std::error::Error;
+use std::fmt::Debug;
 
-fn map<K: Key + SortPair<V>, V: Value>(device: &Device, k: [K; 2], v: [V; 2]) -> koel::Result<()> {
+fn map<K: Key + Debug, V: Addable + Debug>(
+    device: &Device,
+    k: [K; 2],
+    v: [V; 2],
+) -> koel::Result<()> {
     let mut map = Map::build(device, &k, &v)?;
     map.update(&[Operation::Insert, Operation::Erase], &k, &v)?;
     map.insert_or_add(&k, &v)?;
@@ -24,7 +26,7 @@ fn map<K: Key + SortPair<V>, V: Value>(device: &Device, k: [K; 2], v: [V; 2]) ->
     println!("{:?} {:?}", multi.counts(&k)?, multi.retrieve(&k)?.of(0));
     Ok(())
 }
-fn set<K: Key>(device: &Device, k: [K; 2]) -> koel::Result<()> {
+fn set<K: Key + Debug>(device: &Device, k: [K; 2]) -> koel::Result<()> {
     let mut keys = Set::build(device, &k)?;
     keys.update(&[SetOperation::Insert, SetOperation::Erase], &k)?;
     keys.shrink()?;
@@ -49,14 +51,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     map(&device, [1u64, 2], [3u64, 4])?;
     set(&device, [1u32, 2])?;
     set(&device, [1u64, 2])?;
-    let wide = [1u128, 2];
-    println!("{:?}", Map128::build(&device, &wide, &[3u32, 4])?.get(&wide)?);
-    println!("{:?}", Map128::build(&device, &wide, &[3u64, 4])?.get(&wide)?);
-    println!(
-        "{:?} {:?}",
-        Set128::build(&device, &wide)?.contains(&wide)?,
-        Index::encode(&device, &wide)?.1
-    );
+    map(&device, [1u128, 2], [3u32, 4])?;
+    map(&device, [1u128, 2], [3u64, 4])?;
+    set(&device, [1u128, 2])?;
+    let words = ["a", "bc"];
+    println!("{:?}", StringMap::build(&device, &words, &[3u32, 4])?.get(&words)?);
     let (keys, values) = (device.upload(&[1u32, 2])?, device.upload(&[3u32, 4])?);
     for kind in koel_classic::kinds() {
         let table =

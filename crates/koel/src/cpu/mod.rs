@@ -12,12 +12,15 @@
 //! devices, `reproduce` places the pairs anew before a bin is written.
 #![cfg_attr(not(test), deny(clippy::disallowed_macros, clippy::disallowed_methods))]
 mod answers;
+mod batch;
+mod bucketed;
 mod buckets;
 mod build;
 mod builder;
 mod copies;
 mod find;
 mod finder;
+mod in_place;
 mod mixed;
 mod outcome;
 mod partition;
@@ -38,12 +41,15 @@ use crate::duplicates::Duplicates;
 use crate::error::{Error, Result, check_length};
 use crate::fallible::{collect, extend, reserve};
 use crate::parallel;
+pub(crate) use batch::{Batch, Updated};
+pub(crate) use bucketed::{Buckets, OfMap, OfSet};
 use build::{BuildBin, Source};
 use builder::Builder;
 pub(crate) use copies::Copied;
 use copies::Seen;
 pub(crate) use find::{Probe, Tables};
 pub(crate) use finder::{Finder, PairFinder};
+pub(crate) use in_place::{Distributed, InPlace, update_in_place};
 use koel_kernels::table::layout::{BUCKET, EMPTY, Layout, Number, Shape};
 use partition::{Bins, Entries, InArenas, PairsOf, Parted, Partition};
 use ranks::Ranked;
@@ -54,7 +60,7 @@ pub(crate) use simd::{Level, Simd, Work};
 pub(crate) use stash::{Stash, put_pair};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-pub(crate) use update::{Batch, Buckets, OfMap, OfSet, Updated, Updates, update};
+pub(crate) use update::{Updates, update};
 
 /// Bytes of a bin's buckets while they are filled, if partitions are smaller. Together with its
 /// pairs they stay in a core's L2 cache. From 80 to 256 KiB the build rate is the same within 3 %

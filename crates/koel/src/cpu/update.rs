@@ -1,20 +1,18 @@
-//! In-place batch updates of an existing table.
+//! Batch updates of whole partitions: of what an update [in place](super::in_place) leaves, and of
+//! batches for which that takes longer.
 //!
 //! Operations are sorted by partition. Each partition with operations is then unpacked, changed by
 //! its operations in order, and packed again, on any of the threads. Each time, pairs of its stash
 //! try to leave it.
-use super::simd::{behind_at, heads};
+use super::batch::{Batch, Updated};
+use super::bucketed::{Buckets, PairOf};
 use super::stash::Stash;
 use super::stashed::{Places, Stashed, fill, lock};
 use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::fallible::out_of_memory;
 use crate::fallible::{collect, extend, push, resize, with_room};
 use crate::parallel;
-use koel_kernels::set::layout::{Member, finished, in_bucket};
-use koel_kernels::table::layout::{
-    BUCKET, EMPTY, Layout, Shape, class, empty_last, filled, with_class_bits,
-};
+use koel_kernels::table::layout::{EMPTY, Layout, Shape, class};
 use koel_kernels::table::update::{applied, operation, status, status_of};
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -25,127 +23,6 @@ const MAX_EVICTIONS: u32 = 512;
 /// The calling thread applies fewer operations than this.
 const PARALLEL: usize = 4096;
 
-/// Buckets of a kind of table.
-pub(crate) trait Buckets {
-    /// Layout of the pairs that operations work on, and that the stash holds.
-    type Pairs: Layout;
-    /// Element type of the table array.
-    type Word: Copy + Send;
-    /// Words per bucket.
-    const WORDS: usize;
-    /// Pairs per bucket.
-    const SLOTS: usize;
-    /// Whether pairs have values.
-    const VALUES: bool;
-    /// Returns the pair in a slot of a bucket of these words; the empty pair if the slot has none.
-    fn pair(words: &[Self::Word], bucket: usize, slot: usize) -> PairOf<Self>;
-    /// Writes the pairs of bucket `place`, from which keys of the classes in `bits` overflowed.
-    fn write(shape: Shape, place: u32, pairs: &[PairOf<Self>], bits: u8, words: &mut [Self::Word]);
-}
-type PairOf<B> = <<B as Buckets>::Pairs as Layout>::Pair;
-/// Buckets of a map.
-pub(crate) struct OfMap<L>(PhantomData<L>);
-impl<L: Layout> Buckets for OfMap<L> {
-    type Pairs = L;
-    type Word = u64;
-    const WORDS: usize = L::WORDS;
-    const SLOTS: usize = BUCKET;
-    const VALUES: bool = true;
-    #[inline(always)]
-    fn pair(words: &[u64], bucket: usize, slot: usize) -> L::Pair {
-        L::with_head(heads::<L>(words, bucket)[slot], words[behind_at::<L>(bucket, slot)])
-    }
-    fn write(shape: Shape, place: u32, pairs: &[L::Pair], bits: u8, words: &mut [u64]) {
-        let pairs = [0, 1, 2, 3].map(|slot| pairs[slot]);
-        let gone = (0..BUCKET)
-            .filter(|&slot| L::head(pairs[slot]) == EMPTY)
-            .fold(0, |gone, slot| gone | 1 << slot);
-        // A lookup continues only from a full bucket.
-        let pairs = if gone == 0 || bits != 0 {
-            with_class_bits::<L>(filled::<L>(shape, place, pairs, gone), bits as u32)
-        } else {
-            empty_last::<L>(pairs)
-        };
-        for (slot, pair) in pairs.into_iter().enumerate() {
-            words[behind_at::<L>(0, slot)] = L::behind(pair);
-            words[slot] = L::head(pair);
-        }
-    }
-}
-/// Buckets of a set. A key returns from its second bucket when its first one has room: no
-/// [filler](Shape::filler) is needed.
-pub(crate) struct OfSet<K>(PhantomData<K>);
-impl<K: Member + Send> Buckets for OfSet<K> {
-    type Pairs = K::Pairs;
-    type Word = K;
-    const WORDS: usize = K::SLOTS as usize;
-    const SLOTS: usize = K::SLOTS as usize;
-    const VALUES: bool = false;
-    #[inline(always)]
-    fn pair(words: &[K], bucket: usize, slot: usize) -> PairOf<Self> {
-        let key = words[bucket * Self::SLOTS + slot];
-        if key == K::EMPTY { K::Pairs::EMPTY_PAIR } else { K::Pairs::pair(key, K::narrowed(0)) }
-    }
-    fn write(_: Shape, _: u32, pairs: &[PairOf<Self>], bits: u8, words: &mut [K]) {
-        words.fill(K::EMPTY);
-        let keys = pairs
-            .iter()
-            .filter(|&&pair| K::Pairs::head(pair) != EMPTY)
-            .map(|&pair| K::Pairs::key(pair));
-        words.iter_mut().zip(keys).for_each(|(word, key)| *word = key);
-        let half = |half: usize| K::half(|i| words[half * Self::SLOTS / 2 + i as usize]);
-        let bucket = finished::<K>([half(0), half(1)], bits.into());
-        words.iter_mut().enumerate().for_each(|(i, word)| *word = in_bucket::<K>(&bucket, i));
-    }
-}
-
-/// Operations of a batch.
-#[derive(Clone, Copy)]
-pub(crate) struct Batch<'a, L: Layout> {
-    /// Key of each operation.
-    pub keys: &'a [L::Key],
-    /// Value of each operation; empty if all erase, or if there are no values.
-    pub values: &'a [L::Value],
-    /// What all operations do, or [`EACH`](operation::EACH).
-    pub operation: u32,
-    /// With `EACH`: what each operation does, in the low two bits.
-    pub operations: &'a [u8],
-    /// Whether to apply only the operations not done yet.
-    pub again: bool,
-    /// Maximum number of pairs per partition after insertions.
-    pub most: u32,
-}
-/// Outcome of a batch.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Updated {
-    /// Number of keys inserted.
-    pub new: usize,
-    /// Number of keys removed.
-    pub gone: usize,
-    /// Number of partitions without room: from the first operation that did not fit, theirs are not
-    /// done.
-    pub refused: usize,
-    /// Upper bound on the new keys of those partitions.
-    pub wanted: usize,
-    /// Bytes of an allocation that failed in a partition, whose operations are not done from there
-    /// on; 0 if none failed.
-    pub starved: usize,
-}
-impl Updated {
-    /// Errors: there was too little memory for some operations.
-    pub(crate) fn check(self) -> Result<()> {
-        if self.starved == 0 { Ok(()) } else { Err(out_of_memory(self.starved)) }
-    }
-    fn and(self, other: Updated) -> Updated {
-        Updated {
-            new: self.new + other.new,
-            gone: self.gone + other.gone,
-            refused: self.refused + other.refused,
-            wanted: self.wanted + other.wanted,
-            starved: self.starved.max(other.starved),
-        }
-    }
-}
 /// Memory that is reused across batches.
 #[derive(Default)]
 pub(crate) struct Updates {
@@ -207,7 +84,8 @@ pub(crate) fn update<B: Buckets>(
     resize(sorted, order.len(), status::NOT_DONE)?;
     let mut stashed = collect(stash.iter())?;
     stashed.sort_unstable_by_key(|pair| partition_of::<B>(shape, pair));
-    let (mut tasks, stay) = tasks_of::<B>(shape, table, (stash, &stashed), (order, sorted))?;
+    let all = batch.recounts.then_some(shape.partitions);
+    let (mut tasks, stay) = tasks_of::<B>(shape, table, (stash, &stashed), (order, sorted), all)?;
     let (taken, words) = (stash.len(), stash.slots().len());
     let places = Mutex::new(Places { taken, words, larger: Vec::new(), layout: PhantomData });
     let run = |taken: &mut Taken<B>, task: &mut Task<'_, B>| {
@@ -217,7 +95,7 @@ pub(crate) fn update<B: Buckets>(
             task.updated.starved = asked.max(1);
         }
     };
-    if order.len() >= PARALLEL {
+    if order.len() >= PARALLEL || batch.recounts {
         let all = tasks.iter_mut();
         device.install(|| {
             parallel::map_with(all, || Taken::new(shape), |taken, _, task| run(taken, task))
@@ -271,30 +149,38 @@ fn sort_by_partition<L: Layout>(
 }
 /// A task for each partition with operations, and the pairs of the stash of other partitions.
 type Tasks<'a, B> = (Vec<Task<'a, B>>, Vec<PairOf<B>>);
-/// Divides a table, the pairs of its stash and the statuses among the partitions of the operations;
-/// pairs and operations are sorted by partition.
+/// Divides a table, the pairs of its stash and the statuses among the partitions of the operations,
+/// or all if their number is given; pairs and operations are sorted by partition.
 fn tasks_of<'a, B: Buckets>(
     shape: Shape,
     table: &'a mut [B::Word],
     (stash, stashed): (&Stash<B::Pairs>, &'a [PairOf<B>]),
     (order, statuses): (&'a [u64], &'a mut [u8]),
+    all: Option<u32>,
 ) -> Result<Tasks<'a, B>> {
     let mut stay = with_room(stashed.len())?;
-    let mut tasks = with_room(order.len().min(shape.partitions as usize))?;
+    let most = all.map_or(order.len(), |all| all as usize);
+    let mut tasks = with_room(most.min(shape.partitions as usize))?;
     let (mut words, mut next, mut outcomes, mut waiting) = (table, 0, statuses, stashed);
     let each = shape.buckets as usize * B::WORDS;
-    for order in order.chunk_by(|a, b| a >> 32 == b >> 32) {
-        let partition = (order[0] >> 32) as u32;
+    let (mut later, place) = (order, |operation: &u64| (operation >> 32) as u32);
+    loop {
+        let partition = match all {
+            Some(all) if next < all => next,
+            None if !later.is_empty() => place(&later[0]),
+            _ => break,
+        };
+        let own = later.partition_point(|operation| place(operation) <= partition);
+        let (order, rest) = later.split_at(own);
+        later = rest;
         let (own, rest) =
             words.split_at_mut((partition - next) as usize * each).1.split_at_mut(each);
         (words, next) = (rest, partition + 1);
         let (statuses, rest) = outcomes.split_at_mut(order.len());
         outcomes = rest;
-        let place = |pair: &PairOf<B>| partition_of::<B>(shape, pair);
-        let (before, rest) =
-            waiting.split_at(waiting.partition_point(|pair| place(pair) < partition));
-        let (unstashed, rest) =
-            rest.split_at(rest.partition_point(|pair| place(pair) == partition));
+        let of = |pair: &PairOf<B>| partition_of::<B>(shape, pair);
+        let (before, rest) = waiting.split_at(waiting.partition_point(|pair| of(pair) < partition));
+        let (unstashed, rest) = rest.split_at(rest.partition_point(|pair| of(pair) == partition));
         extend(&mut stay, before.iter().copied())?;
         waiting = rest;
         // The ambiguous key has the greatest hash.
@@ -582,7 +468,7 @@ impl<L: Layout, B: Buckets<Pairs = L>> Taken<B> {
             .zip(&self.bits)
             .zip(task.words.chunks_exact_mut(B::WORDS));
         for (place, ((pairs, &bits), words)) in (first..).zip(buckets) {
-            B::write(shape, place, pairs, bits, words);
+            B::write(shape, place, pairs, bits.into(), false, words);
         }
         (task.stashed, task.is_done) = (stashed, true);
     }

@@ -600,7 +600,7 @@ impl<'a, T: Plain> ViewMut<'a, T> {
     pub fn host_mut(&mut self) -> Option<&mut [T]> {
         self.reborrow().into_host_mut()
     }
-    fn into_host_mut(self) -> Option<&'a mut [T]> {
+    pub(crate) fn into_host_mut(self) -> Option<&'a mut [T]> {
         if !is_open(self.device, self.owner) {
             return None;
         }

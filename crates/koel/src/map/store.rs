@@ -1,7 +1,7 @@
 //! How maps are stored: see [`MapStore`].
 use super::builder::{SlotMapBuilder, plan_of};
 use super::join::Joiner;
-use super::{MapOptions, Pairs, export};
+use super::{MapOptions, Operation, Pairs, export};
 use crate::cpu::PairFinder;
 use crate::device::graph::{WAITS, outside_only};
 use crate::device::memory::{collect, collect_later, value_if_found};
@@ -14,7 +14,9 @@ use crate::file::reader::Mapping;
 use crate::file::writer::Writer;
 use crate::map::LayoutOf;
 use crate::table::sending::RouteTuning;
-use crate::table::update::{Batch, Operations, Outcome, UpdateTuning, Updater};
+use crate::table::update::{
+    Batch, HostBatch, HostOperations, Operations, Outcome, UpdateTuning, Updater, update_once,
+};
 use crate::table::{BuildReport, Contains, Family, HostTable, Storage, Table, contains};
 use crate::types::{Bits, KeyBits, ValueBits};
 use koel_kernels::map::join::keep;
@@ -138,9 +140,9 @@ pub trait MapStore: Contains + Sized + Send + Sync + 'static {
     /// Applies operations, and returns their outcomes.
     fn update(
         &mut self,
-        operations: Operations<'_>,
-        keys: View<'_, Self::Key>,
-        values: View<'_, Self::Value>,
+        operations: HostOperations<'_, Operation>,
+        keys: &[Self::Key],
+        values: &[Self::Value],
     ) -> Result<Vec<Outcome>>;
     fn shrink_to(&mut self, load: f64) -> Result<()>;
 
@@ -343,13 +345,12 @@ impl<K: KeyBits, V: ValueBits> MapStore for SlotMap<K, V> {
     }
     fn update(
         &mut self,
-        operations: Operations<'_>,
-        keys: View<'_, K>,
-        values: View<'_, V>,
+        operations: HostOperations<'_, Operation>,
+        keys: &[K],
+        values: &[V],
     ) -> Result<Vec<Outcome>> {
-        let mut updater = Self::updater(&self.0.device.clone(), MapOptions::default())?;
-        let operations = operations.codes(|operation| operation as u32);
-        updater.0.apply_from_host(&mut self.0, Batch { operations, keys, values })
+        let batch = HostBatch { operations: operations.codes(|of| of as u32), keys, values };
+        update_once(&mut self.0, batch, MapOptions::default().into(), UpdateTuning::TUNED)
     }
     fn shrink_to(&mut self, load: f64) -> Result<()> {
         self.0.shrink(MapOptions::default().with_load(load).into())

@@ -6,11 +6,13 @@ use crate::duplicates::Duplicates;
 use crate::error::{Error, Result, count32};
 use crate::fallible::{collect, collect_map};
 use crate::table::plan::Plan;
-use crate::table::update::{Batch, EntriesOnHost, Launch, Operations, Outcome, Updatable};
+use crate::table::update::{
+    Batch, EntriesOnHost, HostOperations, Launch, Operations, Outcome, Updatable,
+};
 use crate::table::{Builder, Settings, Table};
 use crate::types::{
     Addable, BitsOf, DeviceKey, DeviceValue, Key, KeyBits, SlotKey, SlotValue, Value, ValueBits,
-    keys_on, stage_keys, stage_values, values_on,
+    key_bits, keys_on, value_bits, values_on,
 };
 use koel_kernels::map::sparse::map_update_sparse;
 use koel_kernels::map::update::{MAX_BUCKETS, map_update, map_update_left, shared_bytes};
@@ -82,8 +84,12 @@ pub enum Operation {
 ///
 /// Scratch memory is about 32 bytes per operation, 64 for 64-bit keys, in both cases.
 ///
-/// On a CPU, all threads sort the operations by partition, then take apart and rebuild the
-/// partitions that have operations.
+/// On a CPU, a batch of up to half as many operations as the map has slots changes buckets in
+/// place, too: the calling thread alone if there are fewer than 8,192, else all threads, each in
+/// ranges of partitions. Batches of slices ([`insert`](Map::insert) and others) then
+/// allocate only their outcomes. Whole partitions are taken apart and rebuilt for what that leaves,
+/// by a larger batch, whose operations all threads sort by partition first, and by the first batch
+/// after as many erasures as the map has slots, which rebuilds all of them.
 ///
 /// # Growth
 /// A partition that new keys would fill beyond 97 % is left unchanged. [`apply`](Self::apply) then
@@ -94,6 +100,9 @@ pub enum Operation {
 /// rebuilt with another seed, drawn at random. Operations that are refused even then are applied on
 /// the host, which always succeeds, but is slow. If a batch has more distinct keys in a partition
 /// than a block has room for, it is split into halves, recursively.
+///
+/// On a CPU, a map grows to twice its pairs, so that pairs can come in small batches; and it does so
+/// beyond load 0.88 as soon as a pair finds no room by two evictions.
 ///
 /// The placement of pairs in an updated map depends on its history: it is not
 /// [reproducible](MapOptions::reproducible).
@@ -344,9 +353,7 @@ impl<K: Key, V: Value> Map<K, V> {
             adds::<V>("InsertOrAdd")?;
         }
         let codes = collect(operations.iter().map(|&operation| operation as u8))?;
-        let device = self.device().clone();
-        let codes = device.stage(&codes)?;
-        self.update_with(Operations::Each(codes.view()), keys, values)
+        self.update_with(HostOperations::Each(&codes), keys, values)
     }
     pub(crate) fn update_all(
         &mut self,
@@ -354,20 +361,19 @@ impl<K: Key, V: Value> Map<K, V> {
         keys: &[K],
         values: &[V],
     ) -> Result<Vec<Outcome>> {
-        self.update_with(Operations::All(operation), keys, values)
+        self.update_with(HostOperations::All(operation), keys, values)
     }
     fn update_with(
         &mut self,
-        operations: Operations<'_>,
+        operations: HostOperations<'_, Operation>,
         keys: &[K],
         values: &[V],
     ) -> Result<Vec<Outcome>> {
-        let device = self.device().clone();
         // Before the other is converted.
         count32("values", values.len())?;
-        let (keys, values) =
-            (stage_keys::<K, StoredKey<K, V>>(&device, keys)?, stage_values(&device, values)?);
-        self.store.update(operations, keys.view(), values.view())
+        let keys = key_bits::<K, StoredKey<K, V>>(self.device(), keys)?;
+        let values = value_bits(self.device(), values)?;
+        self.store.update(operations, &keys, &values)
     }
     /// Rebuilds the map at load 0.8 if that saves memory, as after many erasures:
     /// [`shrink_to`](Self::shrink_to) with the default load.

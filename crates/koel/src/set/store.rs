@@ -10,7 +10,9 @@ use crate::file::kind::{TableKind, Width};
 use crate::file::reader::Mapping;
 use crate::file::writer::Writer;
 use crate::set::SetOperation;
-use crate::table::update::{Operations, Outcome, UpdateTuning, Updater};
+use crate::table::update::{
+    HostBatch, HostOperations, Operations, Outcome, UpdateTuning, Updater, update_once,
+};
 use crate::table::{BuildReport, Builder, Contains, Family, HostTable, Table, contains};
 use crate::types::KeyBits;
 use std::io::{Read, Seek, Write};
@@ -69,8 +71,8 @@ pub trait SetStore: Contains + Sized + Send + Sync + 'static {
     /// Applies operations, and returns their outcomes.
     fn update(
         &mut self,
-        operations: Operations<'_, SetOperation>,
-        keys: View<'_, Self::Key>,
+        operations: HostOperations<'_, SetOperation>,
+        keys: &[Self::Key],
     ) -> Result<Vec<Outcome>>;
     fn shrink_to(&mut self, load: f64) -> Result<()>;
     /// Returns the distinct keys of an array, or of a combination with another one: see
@@ -187,11 +189,12 @@ impl<K: KeyBits> SetStore for SlotSet<K> {
     }
     fn update(
         &mut self,
-        operations: Operations<'_, SetOperation>,
-        keys: View<'_, K>,
+        operations: HostOperations<'_, SetOperation>,
+        keys: &[K],
     ) -> Result<Vec<Outcome>> {
-        let mut updater = Self::updater(&self.0.device.clone(), SetOptions::default())?;
-        updater.0.apply_from_host(&mut self.0, operations_on(operations, keys)?)
+        let operations = operations.codes(|of| of as u32);
+        let batch = HostBatch { operations, keys, values: &[] };
+        update_once(&mut self.0, batch, SetOptions::default().into(), UpdateTuning::OF_SETS)
     }
     fn shrink_to(&mut self, load: f64) -> Result<()> {
         self.0.shrink(SetOptions::default().with_load(load).into())

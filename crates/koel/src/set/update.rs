@@ -6,9 +6,11 @@ use crate::device::{Device, Stream, View, ViewMut};
 use crate::error::Result;
 use crate::fallible::{collect, collect_map};
 use crate::table::plan::Plan;
-use crate::table::update::{Batch, EntriesOnHost, Launch, Operations, Outcome, Updatable};
+use crate::table::update::{
+    Batch, EntriesOnHost, HostOperations, Launch, Operations, Outcome, Updatable,
+};
 use crate::table::{Builder, Settings, Table};
-use crate::types::{BitsOf, DeviceKey, Key, KeyBits, SlotKey, keys_on, stage_keys};
+use crate::types::{BitsOf, DeviceKey, Key, KeyBits, SlotKey, key_bits, keys_on};
 use koel_kernels::set::sparse::set_update_sparse;
 use koel_kernels::set::update::{set_update, set_update_left, shared_bytes};
 use koel_kernels::table::sparse::{Sparse, shared_bytes as sparse_shared_bytes};
@@ -73,13 +75,17 @@ pub enum SetOperation {
 ///
 /// Scratch memory is about 32 bytes per operation, 64 for 64-bit keys.
 ///
-/// On a CPU, all threads sort the operations by partition, then take apart and rebuild the
-/// partitions that have operations.
+/// On a CPU, a batch of up to half as many operations as the set has slots changes buckets in
+/// place, too: the calling thread alone if there are fewer than 8,192, else all threads, each in
+/// ranges of partitions. Batches of slices ([`insert`](Set::insert) and others) then
+/// allocate only their outcomes. Whole partitions are taken apart and rebuilt for what that leaves,
+/// by a larger batch, whose operations all threads sort by partition first, and by the first batch
+/// after as many erasures as the set has slots, which rebuilds all of them.
 ///
 /// If a key is erased from a full bucket, fillers keep the bucket full, so that lookups still find
 /// the keys that overflowed from it. Lookups of absent keys then read a few more second buckets,
-/// until a batch is applied to whole partitions. Such a batch, and every batch on a CPU, moves keys
-/// back to their first buckets, after which lookups are as fast as in a newly built set.
+/// until a batch is applied to whole partitions. Such a batch moves keys back to their first
+/// buckets, after which lookups are as fast as in a newly built set.
 ///
 /// # Growth
 /// A partition that new keys would fill beyond 97 % is left unchanged. [`apply`](Self::apply) then
@@ -90,6 +96,9 @@ pub enum SetOperation {
 /// rebuilt with another seed, drawn at random. Operations that are refused even then are applied on
 /// the host, which always succeeds, but is slow. If a batch has more distinct keys in a partition
 /// than a block has room for, it is split into halves, recursively.
+///
+/// On a CPU, a set grows to twice its keys, so that keys can come in small batches; and it does so
+/// beyond load 0.88 as soon as a key finds no room by two evictions.
 ///
 /// # Keys of more than 8 bytes
 /// As of a [map](crate::MapUpdater#keys-or-values-of-more-than-8-bytes).
@@ -257,29 +266,26 @@ impl<K: Key> Set<K> {
     ///
     /// Errors: as [`SetUpdater::apply`].
     pub fn insert(&mut self, keys: &[K]) -> Result<Vec<Outcome>> {
-        self.update_with(Operations::All(SetOperation::Insert), keys)
+        self.update_with(HostOperations::All(SetOperation::Insert), keys)
     }
     /// Removes each key in host memory: the outcome is [`Erased`](Outcome::Erased) or
     /// [`Missing`](Outcome::Missing). The set keeps its memory: see [`shrink`](Self::shrink).
     /// Otherwise like [`insert`](Self::insert).
     pub fn erase(&mut self, keys: &[K]) -> Result<Vec<Outcome>> {
-        self.update_with(Operations::All(SetOperation::Erase), keys)
+        self.update_with(HostOperations::All(SetOperation::Erase), keys)
     }
     /// Applies `operations[i]` to `keys[i]`, sequentially. Otherwise like [`insert`](Self::insert).
     pub fn update(&mut self, operations: &[SetOperation], keys: &[K]) -> Result<Vec<Outcome>> {
         let codes = collect(operations.iter().map(|&operation| operation as u8))?;
-        let device = self.device().clone();
-        let codes = device.stage(&codes)?;
-        self.update_with(Operations::Each(codes.view()), keys)
+        self.update_with(HostOperations::Each(&codes), keys)
     }
     fn update_with(
         &mut self,
-        operations: Operations<'_, SetOperation>,
+        operations: HostOperations<'_, SetOperation>,
         keys: &[K],
     ) -> Result<Vec<Outcome>> {
-        let device = self.device().clone();
-        let staged = stage_keys::<K, BitsOf<K>>(&device, keys)?;
-        self.store.update(operations, staged.view())
+        let keys = key_bits::<K, BitsOf<K>>(self.device(), keys)?;
+        self.store.update(operations, &keys)
     }
     /// Rebuilds the set at load 0.8 if that saves memory, as after many erasures:
     /// [`shrink_to`](Self::shrink_to) with the default load.

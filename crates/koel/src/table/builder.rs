@@ -104,6 +104,7 @@ impl<F: Family> Builder<F> {
                 stash: cpu::Stash::default(),
                 seed: self.seeds.first,
                 header: device.alloc(header::WORDS)?,
+                erased: 0,
             }),
         })
     }
@@ -246,7 +247,7 @@ fn build_on_cpu<F: Family>(
     on_cpu: &mut OnCpu<F>,
     mut build: impl FnMut(CpuBuild<'_, F>) -> Result<Option<cpu::Counts>>,
 ) -> Result<BuildReport> {
-    let OnCpu { table, stash, seed: of_table, header: _ } = on_cpu;
+    let OnCpu { table, stash, seed: of_table, erased, .. } = on_cpu;
     let len = words_of::<F>(plan.shape);
     let mut view = table.reserve(device, len)?.view_mut().slice(..len)?;
     let words = view.elements("slots")?;
@@ -256,7 +257,7 @@ fn build_on_cpu<F: Family>(
             let shape = plan.shape;
             build(CpuBuild { device, shape, seed, settings, max_stashed, words, stash })
         })?;
-    *of_table = seed;
+    (*of_table, *erased) = (seed, 0);
     on_cpu.write_header(counts.pairs)?;
     Ok(BuildReport {
         entries: counts.pairs,

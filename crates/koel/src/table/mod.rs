@@ -59,6 +59,8 @@ pub(crate) struct OnCpu<F: Family> {
     pub seed: u32,
     /// Header, which users' kernels read.
     pub header: Buffer<u32>,
+    /// Number of entries erased in place since class bits were last computed from the entries.
+    pub erased: usize,
 }
 /// Content of a table other than its slots, on the host.
 pub(crate) struct OnHost<V> {
@@ -325,7 +327,7 @@ impl<F: Family> Table<F> {
                 plan.stash_bits = (stash.len() / F::Pairs::SLOT_WORDS).ilog2();
                 Storage::Kernels(Slots { slots, stash, header })
             }
-            table => Storage::Cpu(OnCpu { table, stash, seed, header }),
+            table => Storage::Cpu(OnCpu { table, stash, seed, header, erased: 0 }),
         };
         let table = Table::new(device, plan, storage);
         table.set_report(report);

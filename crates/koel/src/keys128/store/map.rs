@@ -10,12 +10,13 @@ use crate::file::kind::TableKind;
 use crate::file::reader::Mapping;
 use crate::file::writer::Writer;
 use crate::keys128::{Map128, Map128Builder};
+use crate::map::Operation;
 use crate::map::{MapOptions, MapStore, RowsTo};
 use crate::rows::file::Slots;
 use crate::rows::update::{RowsUpdater, outcomes_of};
 use crate::rows::{check_rows, joined};
 use crate::set::SetStore;
-use crate::table::update::{Operations, Outcome};
+use crate::table::update::{HostOperations, Operations, Outcome};
 use crate::table::{BuildReport, Settings, contains};
 use crate::types::Bits;
 use std::io::{Read, Seek, Write};
@@ -175,13 +176,16 @@ impl<V: Bits> MapStore for Map128<V> {
     }
     fn update(
         &mut self,
-        operations: Operations<'_>,
-        keys: View<'_, u128>,
-        values: View<'_, V>,
+        operations: HostOperations<'_, Operation>,
+        keys: &[u128],
+        values: &[V],
     ) -> Result<Vec<Outcome>> {
         let device = self.device().clone();
-        outcomes_of(&device, keys.len(), |stream, outcomes| {
-            self.apply(stream, operations, keys, values, outcomes)
+        let (keys, values) = (device.stage(keys)?, device.stage(values)?);
+        operations.on(&device, |operations| {
+            outcomes_of(&device, keys.view().len(), |stream, outcomes| {
+                self.apply(stream, operations, keys.view(), values.view(), outcomes)
+            })
         })
     }
     fn shrink_to(&mut self, load: f64) -> Result<()> {

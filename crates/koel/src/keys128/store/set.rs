@@ -13,7 +13,7 @@ use crate::rows::check_rows;
 use crate::rows::file::Slots;
 use crate::rows::update::{RowsUpdater, apply_to_keys, outcomes_of};
 use crate::set::{SetOperation, SetOptions, SetStore};
-use crate::table::update::{Operations, Outcome};
+use crate::table::update::{HostOperations, Operations, Outcome};
 use crate::table::{BuildReport, Settings, contains};
 use koel_kernels::set::combine::how;
 use std::io::{Read, Seek, Write};
@@ -106,12 +106,15 @@ impl SetStore for Set128 {
     #[inline]
     fn update(
         &mut self,
-        operations: Operations<'_, SetOperation>,
-        keys: View<'_, u128>,
+        operations: HostOperations<'_, SetOperation>,
+        keys: &[u128],
     ) -> Result<Vec<Outcome>> {
         let device = self.device().clone();
-        outcomes_of(&device, keys.len(), |stream, outcomes| {
-            self.apply(stream, operations, keys, outcomes)
+        let keys = device.stage(keys)?;
+        operations.on(&device, |operations| {
+            outcomes_of(&device, keys.view().len(), |stream, outcomes| {
+                self.apply(stream, operations, keys.view(), outcomes)
+            })
         })
     }
     #[inline]

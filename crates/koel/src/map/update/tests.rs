@@ -13,8 +13,8 @@ use crate::table::update::tests::{
     COARSE, EntriesOf, FULL, ONE, SEED, TIGHT, TWO, Tested, WHOLE, World, device, plan,
 };
 use crate::table::update::tests::{
-    batches, few, frequent, full_stash, growth, keys_of_two_buckets, mixed_that_do_not_fit,
-    not_done_is_told, stash,
+    batches, churn_in_place, few, frequent, full_stash, growth, in_place_beside_a_stash,
+    in_place_by_threads, keys_of_two_buckets, mixed_that_do_not_fit, not_done_is_told, stash,
 };
 use koel_kernels::table::layout::{EMPTY, Narrow, class_bit, with_class_bits};
 use koel_kernels::table::update::operation::{EACH, ERASE, INSERT};
@@ -76,6 +76,18 @@ fn every_kind_of_batch_and_pairing() {
     batches::<Map<u64, u32>>(3, WHOLE);
     batches::<Map<u64, u64>>(4, ONE);
     batches::<Map<u32, u32>>(5, COARSE);
+}
+#[test]
+fn in_place_on_a_cpu() {
+    in_place_beside_a_stash::<Map<u32, u32>>();
+    in_place_beside_a_stash::<Map<u64, u32>>();
+    churn_in_place::<Map<u32, u64>>();
+    churn_in_place::<Map<u64, u64>>();
+}
+#[test]
+fn in_place_by_several_threads() {
+    in_place_by_threads::<Map<u32, u32>>();
+    in_place_by_threads::<Map<u64, u64>>();
 }
 #[test]
 fn few_keys_beside_the_pairs() {

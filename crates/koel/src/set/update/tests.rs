@@ -11,8 +11,8 @@ use crate::table::update::tests::{
     COARSE, EntriesOf, FULL, ONE, SEED, TIGHT, TWO, Tested, WHOLE, World, device, key, plan,
 };
 use crate::table::update::tests::{
-    batches, few, frequent, full_stash, growth, keys_of_two_buckets, mixed_that_do_not_fit,
-    not_done_is_told, stash,
+    batches, churn_in_place, few, frequent, full_stash, growth, in_place_beside_a_stash,
+    in_place_by_threads, keys_of_two_buckets, mixed_that_do_not_fit, not_done_is_told, stash,
 };
 use crate::table::{OnCpu, Storage};
 use koel_kernels::set::layout::{
@@ -71,6 +71,18 @@ fn every_kind_of_batch() {
         batches::<Set<u32>>(seed, tuning);
         batches::<Set<u64>>(seed, tuning);
     }
+}
+#[test]
+fn in_place_on_a_cpu() {
+    in_place_beside_a_stash::<Set<u32>>();
+    in_place_beside_a_stash::<Set<u64>>();
+    churn_in_place::<Set<u32>>();
+    churn_in_place::<Set<u64>>();
+}
+#[test]
+fn in_place_by_several_threads() {
+    in_place_by_threads::<Set<u32>>();
+    in_place_by_threads::<Set<u64>>();
 }
 #[test]
 fn few_keys_beside_others() {

@@ -1,6 +1,6 @@
 //! Scratch memory of updates, and the launches for a piece of a batch.
+use super::on_cpu;
 use super::{BatchOf, Launch, Operations, Updatable, UpdateTuning, WordOf};
-use crate::cpu;
 use crate::device::{Buffer, Device, Stream, ViewMut};
 use crate::error::Result;
 use crate::table::plan::Plan;
@@ -30,7 +30,7 @@ pub(crate) struct Memory {
     /// Number of operations done since the class bits of whole partitions were last computed from
     /// their pairs.
     pub(super) uncounted: usize,
-    pub(super) of_cpu: cpu::Updates,
+    pub(super) of_cpu: on_cpu::Memory,
 }
 
 /// Claim words per operation, for a bin with the average number of operations; and maximum number
@@ -65,7 +65,7 @@ impl Memory {
             are_ones: false,
             no_operations: device.alloc(0)?,
             uncounted: 0,
-            of_cpu: cpu::Updates::default(),
+            of_cpu: on_cpu::Memory::default(),
         })
     }
     pub(super) fn bytes(&self) -> usize {

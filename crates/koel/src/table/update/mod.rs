@@ -1,24 +1,19 @@
 //! Batched updates of tables.
 mod memory;
+mod on_cpu;
 mod operations;
 pub(crate) mod outcome;
 #[cfg(test)]
 pub(crate) mod tests;
 mod tuning;
 
-use super::header::read_header;
-use super::plan::Plan;
 use super::sending::{Route, RouteTuning, reserve_route};
-use super::{
-    Builder, Family, KeyOf, OnCpu, Progress, Settings, Storage, Table, ValueOf, WordOf, slots_of,
-    words_of,
-};
+use super::{Builder, Family, KeyOf, OnCpu, Settings, Storage, Table, ValueOf, WordOf, slots_of};
 use crate::cpu;
 use crate::device::memory::collect;
 use crate::device::{Apart, Device, Element, Stream, View, ViewMut, check_device};
 use crate::error::{Error, Result, check_length};
 use crate::fallible::{repeat, reserve_map};
-use crate::file::stored::Stored;
 use crate::seed::unforeseeable;
 use koel_kernels::table::layout::{Shape, TableMut};
 use koel_kernels::table::sending::{Numbered, Sent};
@@ -28,9 +23,11 @@ use koel_kernels::table::update::{
 };
 use koel_simt::Buf;
 use memory::{Memory, sparse, state_words};
-pub(crate) use operations::Codes;
+pub(crate) use on_cpu::{HostBatch, update_once};
 pub use operations::Operations;
+pub(crate) use operations::{Codes, HostOperations};
 pub use outcome::Outcome;
+use outcome::all_or;
 use std::collections::HashMap;
 use std::marker::PhantomData;
 use std::mem::replace;
@@ -127,6 +124,15 @@ pub(crate) struct Batch<'a, K, V> {
 }
 type BatchOf<'a, F> = Batch<'a, KeyOf<F>, ValueOf<F>>;
 impl<K: Element, V: Element> Batch<'_, K, V> {
+    /// Checks the lengths of the arrays. `has_values`: entries have values.
+    fn check(&self, has_values: bool) -> Result<()> {
+        let operations = match self.operations {
+            Operations::Each(each) => Some(each.len()),
+            Operations::All(_) => None,
+        };
+        let lengths = Lengths { values: self.values.len(), operations };
+        lengths.check(self.keys.len(), self.operations.code(), has_values)
+    }
     fn part(self, range: Range<usize>) -> Result<Self> {
         Ok(Batch {
             operations: match self.operations {
@@ -136,6 +142,24 @@ impl<K: Element, V: Element> Batch<'_, K, V> {
             keys: self.keys.slice(range.clone())?,
             values: if self.values.is_empty() { self.values } else { self.values.slice(range)? },
         })
+    }
+}
+
+/// Lengths of the arrays of a batch beside the keys.
+struct Lengths {
+    values: usize,
+    operations: Option<usize>,
+}
+impl Lengths {
+    /// Checks them for `n` keys. `has_values`: entries have values.
+    fn check(self, n: usize, code: u32, has_values: bool) -> Result<()> {
+        if n >= 1 << 31 {
+            return Err(Error::TooMany { what: "operations", n, max: (1 << 31) - 1 });
+        }
+        if has_values && (code != operation::ERASE || self.values > 0) {
+            check_length("values", self.values, "keys", n)?;
+        }
+        self.operations.map_or(Ok(()), |each| check_length("operations", each, "keys", n))
     }
 }
 
@@ -159,19 +183,6 @@ impl<F: Updatable> Table<F> {
             return Ok(());
         }
         F::rebuild(self, &stream, entries, settings)
-    }
-    /// Records a change by the CPU engine.
-    fn changed_on_cpu(&mut self, updated: cpu::Updated) -> Result<()> {
-        let Storage::Cpu(on_cpu) = &mut self.storage else { return Ok(()) };
-        let header = on_cpu.header.view();
-        let before = read_header::<ValueOf<F>>(header.elements("header")?).pairs as usize;
-        let entries = before + updated.new - updated.gone;
-        on_cpu.write_header(entries)?;
-        let (stashed, bytes) = (on_cpu.stash.len(), on_cpu.bytes());
-        if let Progress::Known(report) = self.report.get_mut().unwrap_or_else(|e| e.into_inner()) {
-            *report = super::BuildReport { entries, stashed, bytes, ..*report };
-        }
-        Ok(())
     }
 }
 
@@ -216,11 +227,7 @@ impl<F: Updatable> Updater<F> {
             }
             outcomes.view().copy_map(to, Outcome::of_byte)
         })?;
-        match done {
-            Ok(()) => Ok(outcomes),
-            Err(e) if outcomes.iter().all(|&outcome| outcome == Outcome::NotDone) => Err(e),
-            Err(e) => Err(Error::PartlyDone { outcomes, source: Box::new(e) }),
-        }
+        all_or(outcomes, done)
     }
     /// Applies a batch. All operations are done on return.
     pub(crate) fn apply(
@@ -274,7 +281,16 @@ impl<F: Updatable> Updater<F> {
         self.check(table, stream, batch, &mut outcomes)?;
         match batch.keys.len() {
             0 => Ok(()),
-            n => self.launch(table, stream, batch, &mut outcomes, 0..n, false),
+            n => {
+                self.launch(table, stream, batch, &mut outcomes, 0..n, false)?;
+                // What an update in place leaves to a table that has grown.
+                match table.storage {
+                    Storage::Cpu(_) if self.left()?.refused > 0 => {
+                        self.launch(table, stream, batch, &mut outcomes, 0..n, true)
+                    }
+                    _ => Ok(()),
+                }
+            }
         }
     }
 
@@ -287,18 +303,9 @@ impl<F: Updatable> Updater<F> {
     ) -> Result<()> {
         check_device(F::NAMES[0], &table.device, &self.device)?;
         check_device("stream", stream.device(), &self.device)?;
-        let n = batch.keys.len();
-        if n >= 1 << 31 {
-            return Err(Error::TooMany { what: "operations", n, max: (1 << 31) - 1 });
-        }
-        let needs_no_values =
-            batch.operations.code() == operation::ERASE && batch.values.is_empty();
-        if <F::Buckets as cpu::Buckets>::VALUES && !needs_no_values {
-            check_length("values", batch.values.len(), "keys", n)?;
-        }
-        check_length("outcomes", outcomes.len(), "keys", n)?;
+        batch.check(<F::Buckets as cpu::Buckets>::VALUES)?;
+        check_length("outcomes", outcomes.len(), "keys", batch.keys.len())?;
         if let Operations::Each(each) = batch.operations {
-            check_length("operations", each.len(), "keys", n)?;
             each.arg("operations", stream)?;
         }
         batch.keys.arg("keys", stream)?;
@@ -349,6 +356,26 @@ impl<F: Updatable> Updater<F> {
         Route::new::<F::Pairs>(n as u32, 0, false, shape, self.device.max_shared(), tuning)
     }
 
+    /// Applies the operations that are not done, as [`apply`](Self::apply) does: there are `left`
+    /// after an update in place.
+    fn resume(
+        &mut self,
+        table: &mut Table<F>,
+        stream: &Stream,
+        batch: BatchOf<'_, F>,
+        mut outcomes: ViewMut<'_, u8>,
+        left: usize,
+    ) -> Result<()> {
+        let all = 0..batch.keys.len();
+        let left = if table.is_crowded(left, self.tuning)? {
+            Left { refused: 1, wanted: left, ..Left::default() }
+        } else {
+            self.launch(table, stream, batch, &mut outcomes, all.clone(), true)?;
+            self.left()?
+        };
+        self.finish(table, stream, batch, &mut outcomes, all, left)?;
+        self.relieve(table, stream)
+    }
     /// Applies the operations that have room. If there are many more operations than slots, applies
     /// a few first, so that the table grows early.
     fn begin(
@@ -373,7 +400,7 @@ impl<F: Updatable> Updater<F> {
             if refused > 0 {
                 // Assume that the remaining operations add keys at the same rate.
                 let more = (table.len()? + wanted).saturating_sub(before) as f64;
-                self.rebuild(
+                self.grow(
                     table,
                     stream,
                     before + (more * n as f64 / first as f64).min(n as f64) as usize,
@@ -403,7 +430,7 @@ impl<F: Updatable> Updater<F> {
         while left.refused > 0 || left.crowded > left.linked && !left.is_redrawn {
             let pairs = table.len()? + left.wanted;
             if pairs as f64 > slots_of::<F>(table.plan.shape) as f64 * self.grown_load() {
-                self.rebuild(table, stream, pairs)?;
+                self.grow(table, stream, pairs)?;
             } else if !left.is_redrawn {
                 // Only some partitions are full, not the table; or more keys come to one than by
                 // chance.
@@ -450,6 +477,16 @@ impl<F: Updatable> Updater<F> {
     }
     fn grown_load(&self) -> f64 {
         self.settings.load.min(MAX_GROWN_LOAD)
+    }
+    /// Rebuilds the table with room for `pairs` pairs; on a CPU, where small batches are cheap, for
+    /// twice as many as now if that is more, so that growth in small steps costs little per step.
+    fn grow(&self, table: &mut Table<F>, stream: &Stream, pairs: usize) -> Result<()> {
+        let room = match &table.storage {
+            Storage::Cpu(_) => pairs.max(2 * table.len()?),
+            Storage::Kernels(_) => pairs,
+        };
+        let is_possible = F::plan(room, self.grown_load()).is_ok();
+        self.rebuild(table, stream, if is_possible { room } else { pairs })
     }
     /// Rebuilds the table with room for `pairs` pairs.
     fn rebuild(&self, table: &mut Table<F>, stream: &Stream, pairs: usize) -> Result<()> {
@@ -538,52 +575,19 @@ impl<F: Updatable> Updater<F> {
                 }
                 table.changed_by_kernels(self.scratch_bytes());
             }
-            Storage::Cpu(on_cpu) => {
+            Storage::Cpu(_) => {
                 let mut outcomes = outcomes.reborrow().slice(range)?;
-                let updated = self.on_cpu(&plan, on_cpu, part, &mut outcomes, again)?;
-                table.changed_on_cpu(updated)?;
-                done = updated;
+                let statuses = outcomes.elements("outcomes")?;
+                let (tuning, memory) = (self.tuning, &mut self.memory.of_cpu);
+                done = table.update_on_cpu(part, statuses, again, tuning, memory)?;
                 let mut counters = self.memory.counters.view_mut();
                 let state = counters.elements("state")?;
                 state.fill(0);
-                state[state::REFUSED as usize] = updated.refused as u32;
-                state[state::WANTED as usize] = updated.wanted as u32;
+                state[state::REFUSED as usize] = done.refused as u32;
+                state[state::WANTED as usize] = done.wanted as u32;
             }
         }
         Ok(done)
-    }
-    fn on_cpu(
-        &mut self,
-        plan: &Plan,
-        on_cpu: &mut OnCpu<F>,
-        batch: BatchOf<'_, F>,
-        outcomes: &mut ViewMut<'_, u8>,
-        again: bool,
-    ) -> Result<cpu::Updated> {
-        let OnCpu { table, stash, seed, header: _ } = on_cpu;
-        if table.own().is_none() {
-            *table = Stored::Own(table.upload(table.len(), &self.device)?);
-        }
-        let (code, operations) = match &batch.operations {
-            Operations::Each(each) => (operation::EACH, each.elements("operations")?),
-            all => (all.code(), &[][..]),
-        };
-        let (keys, values) = (batch.keys.elements("keys")?, batch.values.elements("values")?);
-        let most = self.tuning.most_pairs::<F>(plan.shape);
-        let batch = cpu::Batch { keys, values, operation: code, operations, again, most };
-        // The memory may have room for more words.
-        let len = words_of::<F>(plan.shape);
-        let mut words = table.reserve(&self.device, len)?.view_mut().slice(..len)?;
-        cpu::update::<F::Buckets>(
-            &self.device,
-            plan.shape,
-            *seed,
-            words.elements("slots")?,
-            stash,
-            batch,
-            outcomes.elements("outcomes")?,
-            &mut self.memory.of_cpu,
-        )
     }
 
     /// Applies the operations of a range that are not done to a hash table on the host, and

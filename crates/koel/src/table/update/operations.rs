@@ -1,5 +1,6 @@
 //! Operations of a batch.
-use crate::device::View;
+use crate::device::{Device, View};
+use crate::error::Result;
 use koel_kernels::table::update::operation;
 
 /// Operations of a batch: on a [`Map`](crate::Map) each an [`Operation`](crate::Operation), on a
@@ -17,6 +18,33 @@ impl<'a, O> Operations<'a, O> {
         match self {
             Operations::All(operation) => Operations::All(code(operation)),
             Operations::Each(each) => Operations::Each(each),
+        }
+    }
+}
+/// Operations of a batch in host memory.
+#[derive(Clone, Copy)]
+pub(crate) enum HostOperations<'a, O> {
+    All(O),
+    /// One per key, as a code.
+    Each(&'a [u8]),
+}
+impl<'a, O> HostOperations<'a, O> {
+    /// Replaces operations by their codes.
+    pub(crate) fn codes(self, code: impl FnOnce(O) -> u32) -> HostOperations<'a, u32> {
+        match self {
+            HostOperations::All(operation) => HostOperations::All(code(operation)),
+            HostOperations::Each(each) => HostOperations::Each(each),
+        }
+    }
+    /// Calls `apply` with the operations where a device reads them.
+    pub(crate) fn on<R>(
+        self,
+        device: &Device,
+        apply: impl FnOnce(Operations<'_, O>) -> Result<R>,
+    ) -> Result<R> {
+        match self {
+            HostOperations::All(operation) => apply(Operations::All(operation)),
+            HostOperations::Each(codes) => apply(Operations::Each(device.stage(codes)?.view())),
         }
     }
 }

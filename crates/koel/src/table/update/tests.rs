@@ -3,7 +3,7 @@
 //! each batch, the entire content of the table is compared with the oracle.
 use super::*;
 use crate::special::special_keys;
-use crate::table::plan::PlanTuning;
+use crate::table::plan::{Plan, PlanTuning};
 use crate::types::KeyBits;
 use koel_kernels::hash::mix::{mix, splitmix_at};
 use koel_kernels::table::layout::Layout;
@@ -30,7 +30,7 @@ pub(crate) const TIGHT: UpdateTuning =
 /// Always whole partitions.
 pub(crate) const WHOLE: UpdateTuning = UpdateTuning { sparse: false, ..ONE };
 /// Any number of pairs per partition: the stash takes homeless ones.
-pub(crate) const FULL: UpdateTuning = UpdateTuning { most_load: 9.0, ..ONE };
+pub(crate) const FULL: UpdateTuning = UpdateTuning { most_load: 9.0, crowded: 9.0, ..ONE };
 
 /// A table under test.
 pub(crate) trait Tested {
@@ -223,20 +223,73 @@ pub(crate) fn batches<T: Tested>(seed: u64, tuning: UpdateTuning) {
 pub(crate) fn few<T: Tested>(seed: u64, load: f64) {
     let tuning =
         UpdateTuning { sparse_load: 9.0, ..if seed.is_multiple_of(2) { ONE } else { COARSE } };
-    let mut world = World::<T>::new(&device(seed), plan::<T>(900, load), tuning);
-    let slots = world.slots();
-    for round in 0..4 {
-        world.apply(INSERT, &(900 + round * 12..912 + round * 12).collect::<Vec<_>>());
-        let others = if has_values::<T>() { &[(ASSIGN, 60), (ADD, 90)][..] } else { &[] };
-        let all = [(ERASE, 200), (INSERT, 170), (EACH, 150), (ERASE, 1), (INSERT, 1)];
-        for &(operation, n) in others.iter().chain(&all) {
-            let numbers = world.some(n, 950);
-            world.apply(operation, &numbers);
+    for device in both(seed) {
+        let mut world = World::<T>::new(&device, plan::<T>(900, load), tuning);
+        let slots = world.slots();
+        for round in 0..4 {
+            world.apply(INSERT, &(900 + round * 12..912 + round * 12).collect::<Vec<_>>());
+            let others = if has_values::<T>() { &[(ASSIGN, 60), (ADD, 90)][..] } else { &[] };
+            let all = [(ERASE, 200), (INSERT, 170), (EACH, 150), (ERASE, 1), (INSERT, 1)];
+            for &(operation, n) in others.iter().chain(&all) {
+                let numbers = world.some(n, 950);
+                world.apply(operation, &numbers);
+            }
+        }
+        assert!(world.slots() == slots || load > 0.8, "nothing must grow");
+        world.apply(ERASE, &(0..950).collect::<Vec<_>>());
+        assert!(world.oracle.is_empty());
+    }
+}
+/// Small batches on nearly full tables of the CPU engine, some of whose keys are in the stash: what
+/// they leave is done by the update of partitions, in order. Tables of every number of buckets.
+pub(crate) fn in_place_beside_a_stash<T: Tested>() {
+    let (mut stashed, device) = (0, Device::cpu_with_threads(1).unwrap());
+    for n in [3, 9, 40, 200, 700] {
+        let mut world = World::<T>::new(&device, plan::<T>(n, 0.95), FULL);
+        let slots = world.slots() as u64;
+        // As many keys as fill it, and some.
+        world.apply(INSERT, &(0..slots + slots / 50).collect::<Vec<_>>());
+        for round in 0..60 {
+            let count = 1 + world.below(slots / 4);
+            let numbers = world.some(count as usize, slots + slots / 20);
+            world.apply([EACH, INSERT, ERASE, INSERT][round % 4], &numbers);
+            stashed += world.table.stashed();
         }
     }
-    assert!(world.slots() == slots || load > 0.8, "nothing must grow");
-    world.apply(ERASE, &(0..950).collect::<Vec<_>>());
-    assert!(world.oracle.is_empty());
+    assert!(stashed > 100, "{stashed}");
+}
+/// Batches that threads divide among them: keys in turn, repeated, and all on few partitions.
+pub(crate) fn in_place_by_threads<T: Tested>() {
+    let device = Device::cpu_with_threads(3).unwrap();
+    let mut world = World::<T>::new(&device, plan::<T>(22_000, 0.75), ONE);
+    let slots = world.slots();
+    let kinds = kinds::<T>().iter().chain(&[EACH]);
+    for &operation in kinds {
+        let numbers = world.some(9000, 24_000);
+        world.apply(operation, &numbers);
+    }
+    world.apply(EACH, &(0..8192).map(|i| i % 5000).collect::<Vec<_>>());
+    world.apply(EACH, &[17; 8200]);
+    assert_eq!(world.slots(), slots, "nothing must grow");
+}
+/// All keys go and others come, many times: the table keeps its memory, and what they leave behind
+/// is removed.
+pub(crate) fn churn_in_place<T: Tested>() {
+    let device = Device::cpu_with_threads(2).unwrap();
+    let mut world = World::<T>::new(&device, plan::<T>(1000, 0.8), ONE);
+    let (slots, erased) = (world.slots(), |world: &World<T>| match &world.table.table().storage {
+        Storage::Cpu(on_cpu) => on_cpu.erased,
+        Storage::Kernels(_) => unreachable!("on a CPU"),
+    });
+    let (mut next, mut recounts) = (0, 0);
+    for _ in 0..20 {
+        let before = erased(&world);
+        world.apply(ERASE, &(next..next + 250).collect::<Vec<_>>());
+        world.apply(INSERT, &(next + 1000..next + 1250).collect::<Vec<_>>());
+        recounts += (erased(&world) < before) as u32;
+        next += 250;
+    }
+    assert_eq!((world.slots(), recounts > 1), (slots, true));
 }
 
 /// Most operations are on a few keys: bins overflow, entries do not.

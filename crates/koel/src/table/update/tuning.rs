@@ -18,6 +18,10 @@ pub(crate) struct UpdateTuning {
     pub spare: u32,
     /// Maximum load of a partition.
     pub most_load: f64,
+    /// Load from which on a table of the CPU engine grows when two evictions make no room for a key.
+    /// Nearer to `most_load`, so many keys would find none that a growing table would mostly be
+    /// occupied with them.
+    pub crowded: f64,
     /// Whether operations may change only the buckets of their keys, rather than whole partitions.
     pub sparse: bool,
     /// A batch that inserts is applied to whole partitions if its keys and those that the table was
@@ -36,6 +40,7 @@ impl UpdateTuning {
         deviations: 6.0,
         spare: 24,
         most_load: 0.97,
+        crowded: 0.88,
         sparse: true,
         sparse_load: 0.8,
         sparse_share: 0.15,

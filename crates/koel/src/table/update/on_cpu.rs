@@ -1,0 +1,251 @@
+//! Updates of tables of the CPU engine: in place where that suffices, else of whole partitions.
+use super::outcome::all_or;
+use super::{
+    Batch, BatchOf, HostOperations, KeyOf, Lengths, Operations, Outcome, Updatable, UpdateTuning,
+    Updater, slots_of,
+};
+use crate::cpu::{self, Buckets, Distributed, InPlace, Updated};
+use crate::device::graph::{WAITS, outside_only};
+use crate::device::memory::collect;
+use crate::device::{Apart, Device, Element};
+use crate::error::{Error, Result};
+use crate::fallible::repeat;
+use crate::file::stored::Stored;
+use crate::table::header::read_header;
+use crate::table::{
+    BuildReport, OnCpu, Progress, Settings, Storage, Table, ValueOf, WordOf, words_of,
+};
+use koel_kernels::table::layout::Shape;
+use koel_kernels::table::update::{operation, status};
+use std::mem::MaybeUninit;
+
+/// A batch of up to this share of the slots, as a divisor, changes buckets in place. Beyond, most
+/// buckets change, and those of whole partitions change in cache.
+const IN_PLACE_SHARE: usize = 2;
+/// Statuses of at most this many operations are on the stack.
+const FEW: usize = 64;
+
+/// Scratch memory of updates by the CPU engine.
+#[derive(Default)]
+pub(super) struct Memory {
+    in_place: Distributed,
+    of_partitions: cpu::Updates,
+}
+impl Memory {
+    pub(super) fn bytes(&self) -> usize {
+        self.in_place.bytes() + self.of_partitions.bytes()
+    }
+}
+
+impl<F: Updatable> OnCpu<F> {
+    /// Returns the words of the buckets and the stash, to be changed. A table in a file is copied
+    /// to its own memory first. Errors: out of memory, faults of the file.
+    fn parts_mut(&mut self, shape: Shape) -> Result<(&mut [WordOf<F>], &mut cpu::Stash<F::Pairs>)> {
+        let OnCpu { table, stash, .. } = self;
+        if table.own().is_none() {
+            let device = table.device().clone();
+            *table = Stored::Own(table.upload(table.len(), &device)?);
+        }
+        let Stored::Own(table) = table else { unreachable!("replaced above") };
+        let words = table.view_mut().into_host_mut();
+        // The memory may have room for more words.
+        let words = words.and_then(|words| words.get_mut(..words_of::<F>(shape)));
+        Ok((words.unwrap_or(&mut []), stash))
+    }
+}
+
+impl<F: Updatable> Table<F> {
+    /// Returns whether a batch of `n` operations changes buckets in place.
+    fn updates_in_place(&self, n: usize, tuning: UpdateTuning) -> bool {
+        let shape = self.plan.shape;
+        let Storage::Cpu(OnCpu { erased, .. }) = &self.storage else { return false };
+        let slots = slots_of::<F>(shape);
+        // A table of one bucket has no fillers.
+        tuning.sparse && n <= slots / IN_PLACE_SHARE && *erased < slots && shape.all_buckets() > 1
+    }
+    /// Applies the operations of a batch that few buckets suffice for, and sets all statuses.
+    /// Errors: nothing was changed.
+    fn update_in_place(
+        &mut self,
+        batch: cpu::Batch<'_, F::Pairs>,
+        statuses: &mut [u8],
+        memory: &mut Memory,
+    ) -> Result<InPlace> {
+        let (shape, device) = (self.plan.shape, &self.device);
+        let Storage::Cpu(on_cpu) = &mut self.storage else { return Ok(InPlace::default()) };
+        let seed = on_cpu.seed;
+        let (words, stash) = on_cpu.parts_mut(shape)?;
+        let memory = &mut memory.in_place;
+        let done = cpu::update_in_place::<F::Buckets>(
+            device, shape, seed, words, stash, batch, statuses, memory,
+        )?;
+        let Updated { new, gone, .. } = done.updated;
+        on_cpu.erased += gone;
+        if (new, gone) != (0, 0) {
+            self.changed_on_cpu(done.updated)?;
+        }
+        Ok(done)
+    }
+    /// Applies a batch to whole partitions. `again`: only operations that are not done.
+    fn update_partitions(
+        &mut self,
+        batch: BatchOf<'_, F>,
+        statuses: &mut [u8],
+        again: bool,
+        most: u32,
+        memory: &mut Memory,
+    ) -> Result<Updated> {
+        let (shape, device) = (self.plan.shape, &self.device);
+        let Storage::Cpu(on_cpu) = &mut self.storage else { return Ok(Updated::default()) };
+        let (seed, recounts) = (on_cpu.seed, on_cpu.erased >= slots_of::<F>(shape));
+        let (words, stash) = on_cpu.parts_mut(shape)?;
+        let batch = cpu::Batch { again, most, recounts, ..on_host::<F>(&batch)? };
+        let memory = &mut memory.of_partitions;
+        let done =
+            cpu::update::<F::Buckets>(device, shape, seed, words, stash, batch, statuses, memory)?;
+        if recounts {
+            on_cpu.erased = 0;
+        }
+        self.changed_on_cpu(done)?;
+        Ok(done)
+    }
+    /// Applies a batch as far as there is room. Errors: if `again` is not set, nothing was changed.
+    pub(super) fn update_on_cpu(
+        &mut self,
+        batch: BatchOf<'_, F>,
+        statuses: &mut [u8],
+        again: bool,
+        tuning: UpdateTuning,
+        memory: &mut Memory,
+    ) -> Result<Updated> {
+        let most = tuning.most_pairs::<F>(self.plan.shape);
+        if again || !self.updates_in_place(batch.keys.len(), tuning) {
+            return self.update_partitions(batch, statuses, again, most, memory);
+        }
+        let InPlace { updated, left } =
+            self.update_in_place(on_host::<F>(&batch)?, statuses, memory)?;
+        if left == 0 {
+            return Ok(updated);
+        }
+        if self.is_crowded(left, tuning)? {
+            return Ok(Updated { refused: 1, wanted: left, ..updated });
+        }
+        match self.update_partitions(batch, statuses, true, most, memory) {
+            Ok(rest) => Ok(updated.and(rest)),
+            Err(Error::OutOfMemory { asked, .. }) => {
+                Ok(Updated { starved: asked.max(1), ..updated })
+            }
+            Err(e) => Err(e),
+        }
+    }
+    /// Returns whether a table with `more` entries should grow.
+    pub(super) fn is_crowded(&self, more: usize, tuning: UpdateTuning) -> Result<bool> {
+        Ok((self.len()? + more) as f64 > tuning.crowded * slots_of::<F>(self.plan.shape) as f64)
+    }
+    /// Records a change by the CPU engine.
+    fn changed_on_cpu(&mut self, updated: Updated) -> Result<()> {
+        let Storage::Cpu(on_cpu) = &mut self.storage else { return Ok(()) };
+        let header = on_cpu.header.view();
+        let before = read_header::<ValueOf<F>>(header.elements("header")?).pairs as usize;
+        let entries = before + updated.new - updated.gone;
+        on_cpu.write_header(entries)?;
+        let (stashed, bytes) = (on_cpu.stash.len(), on_cpu.bytes());
+        if let Progress::Known(report) = self.report.get_mut().unwrap_or_else(|e| e.into_inner()) {
+            *report = BuildReport { entries, stashed, bytes, ..*report };
+        }
+        Ok(())
+    }
+}
+/// Returns a batch as the CPU engine takes it.
+fn on_host<'a, F: Updatable>(batch: &'a BatchOf<'_, F>) -> Result<cpu::Batch<'a, F::Pairs>> {
+    let (code, operations) = match &batch.operations {
+        Operations::Each(each) => (operation::EACH, each.elements("operations")?),
+        all => (all.code(), &[][..]),
+    };
+    let (keys, values) = (batch.keys.elements("keys")?, batch.values.elements("values")?);
+    let (again, most, recounts) = (false, 0, false);
+    Ok(cpu::Batch { keys, values, operation: code, operations, again, most, recounts })
+}
+
+/// A batch in host memory.
+#[derive(Clone, Copy)]
+pub(crate) struct HostBatch<'a, K, V> {
+    pub operations: HostOperations<'a, u32>,
+    pub keys: &'a [K],
+    /// Empty if all operations erase, or if entries have no values.
+    pub values: &'a [V],
+}
+impl<K: Element, V: Element> HostBatch<'_, K, V> {
+    /// Calls `apply` with the batch where a device reads it.
+    fn on<R>(self, device: &Device, apply: impl FnOnce(Batch<'_, K, V>) -> Result<R>) -> Result<R> {
+        let (keys, values) = (device.stage(self.keys)?, device.stage(self.values)?);
+        let (keys, values) = (keys.view(), values.view());
+        self.operations.on(device, |operations| apply(Batch { operations, keys, values }))
+    }
+}
+
+/// Applies a batch in host memory. On a CPU, where few buckets suffice, it takes no updater and
+/// nothing of what that allocates.
+///
+/// Errors: as [`Updater::apply`]; if some operations are done, the error has the outcomes.
+pub(crate) fn update_once<F: Updatable>(
+    table: &mut Table<F>,
+    batch: HostBatch<'_, KeyOf<F>, ValueOf<F>>,
+    settings: Settings,
+    tuning: UpdateTuning,
+) -> Result<Vec<Outcome>> {
+    let HostBatch { operations, keys, values } = batch;
+    let n = keys.len();
+    if n == 0 || !table.updates_in_place(n, tuning) {
+        let device = table.device.clone();
+        let mut updater = Updater::new(&device, settings, tuning)?;
+        return batch.on(&device, |batch| updater.apply_from_host(table, batch));
+    }
+    let (operation, operations) = match operations {
+        HostOperations::All(code) => (code, None),
+        HostOperations::Each(codes) => (operation::EACH, Some(codes)),
+    };
+    let lengths = Lengths { values: values.len(), operations: operations.map(<[u8]>::len) };
+    lengths.check(n, operation, <F::Buckets as Buckets>::VALUES)?;
+    let _apart = Apart::begin();
+    outside_only("update", &table.device, WAITS)?;
+    let (again, most, recounts, operations) = (false, 0, false, operations.unwrap_or(&[]));
+    let in_place = cpu::Batch { keys, values, operation, operations, again, most, recounts };
+    let (mut few, mut many);
+    let statuses = if n <= FEW {
+        few = [status::NOT_DONE; FEW];
+        &mut few[..n]
+    } else {
+        many = repeat(status::NOT_DONE, n)?;
+        &mut many[..]
+    };
+    let mut done = Ok(());
+    // Room for the outcomes comes first.
+    let outcomes = collect(n, |to: &mut [MaybeUninit<Outcome>]| {
+        let left = table.update_in_place(in_place, statuses, &mut Memory::default())?.left;
+        if left > 0 {
+            done = finish(table, batch, (statuses, left), settings, tuning);
+        }
+        let outcomes = statuses.iter().map(|&status| Outcome::of_byte(status));
+        to.iter_mut().zip(outcomes).for_each(|(to, outcome)| _ = to.write(outcome));
+        Ok(())
+    })?;
+    all_or(outcomes, done)
+}
+/// Applies the operations that an update in place has left.
+#[cold]
+fn finish<F: Updatable>(
+    table: &mut Table<F>,
+    batch: HostBatch<'_, KeyOf<F>, ValueOf<F>>,
+    (statuses, left): (&mut [u8], usize),
+    settings: Settings,
+    tuning: UpdateTuning,
+) -> Result<()> {
+    let device = table.device.clone();
+    let (stream, mut updater) = (device.stream()?, Updater::new(&device, settings, tuning)?);
+    let mut outcomes = device.upload(&*statuses)?;
+    let done =
+        batch.on(&device, |batch| updater.resume(table, &stream, batch, outcomes.view_mut(), left));
+    statuses.copy_from_slice(outcomes.view().elements("outcomes")?);
+    done
+}
