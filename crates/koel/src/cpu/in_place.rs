@@ -21,10 +21,12 @@ use crate::parallel;
 use koel_kernels::table::layout::{EMPTY, Layout, Shape, class};
 use koel_kernels::table::update::{applied, operation, status, status_of};
 
-/// The calling thread applies fewer operations than this.
-const PARALLEL: usize = 8192;
-/// Operations between prefetching a bucket and changing it.
+/// The calling thread applies a batch if its operations, times the threads beside it, are fewer:
+/// distributing them takes a third of the time of applying them.
+const PARALLEL: usize = 1 << 16;
+/// Operations between prefetching a first bucket and changing it, and a second one.
 const AHEAD: usize = 24;
+const AHEAD_OF_SECOND: usize = 10;
 /// Ranges of partitions per thread, so that threads finish together.
 const RANGES: u32 = 4;
 
@@ -75,7 +77,7 @@ pub(crate) fn update_in_place<B: Buckets>(
 ) -> Result<InPlace> {
     let table = In::<B> { shape, seed, stash };
     let threads = device.parallelism();
-    if batch.keys.len() < PARALLEL || threads == 1 || shape.partitions == 1 {
+    if batch.keys.len().saturating_mul(threads - 1) < PARALLEL || shape.partitions == 1 {
         let mut part = Part::new(table, 0, words);
         part.apply_all(&batch, statuses);
         return Ok(part.done);
@@ -215,6 +217,9 @@ impl<'a, L: Layout, B: Buckets<Pairs = L>> Part<'a, B> {
             if let Some(&key) = batch.keys.get(i + AHEAD) {
                 self.ask(key);
             }
+            if let Some(&key) = batch.keys.get(i + AHEAD_OF_SECOND) {
+                self.ask_second(key);
+            }
             *status = self.apply(batch, i);
         }
     }
@@ -223,6 +228,9 @@ impl<'a, L: Layout, B: Buckets<Pairs = L>> Part<'a, B> {
         for (i, (&number, status)) in numbers.iter().zip(statuses).enumerate() {
             if let Some(&number) = numbers.get(i + AHEAD) {
                 self.ask(batch.keys[number as usize]);
+            }
+            if let Some(&number) = numbers.get(i + AHEAD_OF_SECOND) {
+                self.ask_second(batch.keys[number as usize]);
             }
             *status = self.apply(batch, number as usize);
         }
@@ -233,6 +241,16 @@ impl<'a, L: Layout, B: Buckets<Pairs = L>> Part<'a, B> {
         let place = self.table.shape.first_place(L::hash(L::mixed(self.table.seed, key)));
         let at = place.wrapping_sub(self.first) as usize * B::WORDS;
         prefetch(self.words.as_ptr().wrapping_add(at));
+    }
+    /// Prefetches the second bucket of a key whose first one, which has been prefetched, is full.
+    #[inline(always)]
+    fn ask_second(&self, key: L::Key) {
+        let In { shape, seed, .. } = self.table;
+        let h = L::hash(L::mixed(seed, key));
+        if B::is_full(self.words, self.at(shape.first_place(h))) {
+            let at = self.at(shape.second_place(h)) * B::WORDS;
+            prefetch(self.words.as_ptr().wrapping_add(at));
+        }
     }
     /// Applies operation `i`, unless it must be left. Returns its status.
     #[inline(always)]

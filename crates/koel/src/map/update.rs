@@ -85,8 +85,8 @@ pub enum Operation {
 /// Scratch memory is about 32 bytes per operation, 64 for 64-bit keys, in both cases.
 ///
 /// On a CPU, a batch of up to half as many operations as the map has slots changes buckets in
-/// place, too: the calling thread alone if there are fewer than 8,192, else all threads, each in
-/// ranges of partitions. Batches of slices ([`insert`](Map::insert) and others) then
+/// place, too: the calling thread alone if there are few, else all threads, each in ranges of
+/// partitions. Batches of slices ([`insert`](Map::insert) and others) then
 /// allocate only their outcomes. Whole partitions are taken apart and rebuilt for what that leaves,
 /// by a larger batch, whose operations all threads sort by partition first, and by the first batch
 /// after as many erasures as the map has slots, which rebuilds all of them.

@@ -260,9 +260,8 @@ pub(crate) fn in_place_beside_a_stash<T: Tested>() {
 }
 /// Batches that threads divide among them: keys in turn, repeated, and all on few partitions.
 pub(crate) fn in_place_by_threads<T: Tested>() {
-    let device = Device::cpu_with_threads(3).unwrap();
+    let device = Device::cpu_with_threads(9).unwrap();
     let mut world = World::<T>::new(&device, plan::<T>(22_000, 0.75), ONE);
-    let slots = world.slots();
     let kinds = kinds::<T>().iter().chain(&[EACH]);
     for &operation in kinds {
         let numbers = world.some(9000, 24_000);
@@ -270,7 +269,6 @@ pub(crate) fn in_place_by_threads<T: Tested>() {
     }
     world.apply(EACH, &(0..8192).map(|i| i % 5000).collect::<Vec<_>>());
     world.apply(EACH, &[17; 8200]);
-    assert_eq!(world.slots(), slots, "nothing must grow");
 }
 /// All keys go and others come, many times: the table keeps its memory, and what they leave behind
 /// is removed.
