@@ -1,5 +1,5 @@
-//! Small batches of updates in host memory, beside hashbrown with the hash function of rustc, in one
-//! run: one JSON line each.
+//! Small batches of updates in host memory, beside hashbrown with the hash function of rustc, in
+//! one run: one JSON line each.
 //!
 //! ```text
 //! cargo run --release -p koel-rates --bin batch_rates -- threads 2 1000 2^20
@@ -96,26 +96,27 @@ fn rates<K: koel::Key + Eq + std::hash::Hash>(
                     })
                     .collect::<Vec<_>>();
                 let all = |of_all: &mut dyn FnMut(&[K]) -> Result<()>, keys: &[K]| {
-                    seconds_of(|| keys.chunks(batch).try_for_each(|keys| of_all(keys)))
+                    seconds_of(|| keys.chunks(batch).try_for_each(&mut *of_all))
                         .map(|((), seconds)| seconds)
                 };
                 let mut outcomes = |done: Vec<Outcome>, expected: Outcome| {
                     verified &= done.len() == batch && done.iter().all(|&of| of == expected);
+                    Result::Ok(())
                 };
                 let of_round = [
                     all(
-                        &mut |keys| Ok(outcomes(map.insert(keys, &values)?, Outcome::Inserted)),
+                        &mut |keys| outcomes(map.insert(keys, &values)?, Outcome::Inserted),
                         &fresh,
                     )?,
-                    all(&mut |keys| Ok(outcomes(map.erase(keys)?, Outcome::Erased)), &fresh)?,
+                    all(&mut |keys| outcomes(map.erase(keys)?, Outcome::Erased), &fresh)?,
                     all(
                         &mut |keys| {
-                            Ok(outcomes(map.insert_or_assign(keys, &values)?, Outcome::Assigned))
+                            outcomes(map.insert_or_assign(keys, &values)?, Outcome::Assigned)
                         },
                         &present,
                     )?,
                     all(
-                        &mut |keys| Ok(outcomes(map.insert_or_add(keys, &values)?, Outcome::Added)),
+                        &mut |keys| outcomes(map.insert_or_add(keys, &values)?, Outcome::Added),
                         &present,
                     )?,
                     all(

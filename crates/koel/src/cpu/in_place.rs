@@ -1,8 +1,8 @@
 //! Batches that change few keys of a table: each operation reads and writes the one or two buckets
 //! where its key may lie, and those of keys that must make room.
 //!
-//! The rules are those of [sparse updates](koel_kernels::table::sparse) on a GPU. Class bits are set
-//! when keys overflow and never cleared; [fillers](Shape::filler) count as free slots; a new key
+//! The rules are those of [sparse updates](koel_kernels::table::sparse) on a GPU. Class bits are
+//! set when keys overflow and never cleared; [fillers](Shape::filler) count as free slots; a new key
 //! without a free slot evicts one key, or one after another was evicted. What needs more is left to
 //! the [update of partitions](super::update), and with it all that follows in the same partition,
 //! so that operations on one key keep their order: the ambiguous key, keys in the stash, and keys
@@ -270,7 +270,7 @@ impl<'a, L: Layout, B: Buckets<Pairs = L>> Part<'a, B> {
         if let Some(slot) = B::slot_of(self.words, first, mixed) {
             return self.change(first, slot, operation, value);
         }
-        // A key lies elsewhere only if its first bucket is full and tells that its class overflowed.
+        // A key lies elsewhere only if its first bucket is full and its class overflowed.
         let is_elsewhere =
             B::is_full(self.words, first) && B::class_bits(self.words, first) >> class(h) & 1 != 0;
         if is_elsewhere {
@@ -395,8 +395,8 @@ impl<'a, L: Layout, B: Buckets<Pairs = L>> Part<'a, B> {
         self.write(bucket, &pairs, bits, !self.table.stash.is_empty());
         true
     }
-    /// Moves a key of a bucket that is full of keys to its other bucket; with `after_another`, after
-    /// a key of that bucket was moved to its own other one. Returns the slot of the copy that
+    /// Moves a key of a bucket that is full of keys to its other bucket; with `after_another`,
+    /// after a key of that bucket was moved to its own other one. Returns the slot of the copy that
     /// remains, for [`replace`](Self::replace).
     fn evict(&mut self, bucket: usize, after_another: bool) -> Option<usize> {
         for slot in 0..B::SLOTS {

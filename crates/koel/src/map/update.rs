@@ -101,7 +101,7 @@ pub enum Operation {
 /// the host, which always succeeds, but is slow. If a batch has more distinct keys in a partition
 /// than a block has room for, it is split into halves, recursively.
 ///
-/// On a CPU, a map grows to twice its pairs, so that pairs can come in small batches; and it does so
+/// On a CPU, a map grows to twice its pairs, so that they can come in small batches, and it does so
 /// beyond load 0.88 as soon as a pair finds no room by two evictions.
 ///
 /// The placement of pairs in an updated map depends on its history: it is not

@@ -97,7 +97,7 @@ pub enum SetOperation {
 /// the host, which always succeeds, but is slow. If a batch has more distinct keys in a partition
 /// than a block has room for, it is split into halves, recursively.
 ///
-/// On a CPU, a set grows to twice its keys, so that keys can come in small batches; and it does so
+/// On a CPU, a set grows to twice its keys, so that they can come in small batches, and it does so
 /// beyond load 0.88 as soon as a key finds no room by two evictions.
 ///
 /// # Keys of more than 8 bytes

@@ -13,7 +13,7 @@ use crate::fallible::repeat;
 use crate::file::stored::Stored;
 use crate::table::header::read_header;
 use crate::table::{
-    BuildReport, OnCpu, Progress, Settings, Storage, Table, ValueOf, WordOf, words_of,
+    BuildReport, Family, OnCpu, Progress, Settings, Storage, Table, ValueOf, WordOf, words_of,
 };
 use koel_kernels::table::layout::Shape;
 use koel_kernels::table::update::{operation, status};
@@ -37,10 +37,12 @@ impl Memory {
     }
 }
 
+/// The words of a table and its stash.
+type PartsMut<'a, F> = (&'a mut [WordOf<F>], &'a mut cpu::Stash<<F as Family>::Pairs>);
 impl<F: Updatable> OnCpu<F> {
     /// Returns the words of the buckets and the stash, to be changed. A table in a file is copied
     /// to its own memory first. Errors: out of memory, faults of the file.
-    fn parts_mut(&mut self, shape: Shape) -> Result<(&mut [WordOf<F>], &mut cpu::Stash<F::Pairs>)> {
+    fn parts_mut(&mut self, shape: Shape) -> Result<PartsMut<'_, F>> {
         let OnCpu { table, stash, .. } = self;
         if table.own().is_none() {
             let device = table.device().clone();

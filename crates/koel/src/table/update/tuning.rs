@@ -18,9 +18,8 @@ pub(crate) struct UpdateTuning {
     pub spare: u32,
     /// Maximum load of a partition.
     pub most_load: f64,
-    /// Load from which on a table of the CPU engine grows when two evictions make no room for a key.
-    /// Nearer to `most_load`, so many keys would find none that a growing table would mostly be
-    /// occupied with them.
+    /// Load from which on a table of the CPU engine grows if two evictions make no room for a key.
+    /// Nearer to `most_load`, that fails for so many keys that partitions are mostly unpacked.
     pub crowded: f64,
     /// Whether operations may change only the buckets of their keys, rather than whole partitions.
     pub sparse: bool,
