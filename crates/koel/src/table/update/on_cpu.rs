@@ -7,7 +7,7 @@ use super::{
 use crate::cpu::{self, Buckets, Distributed, InPlace, Updated};
 use crate::device::graph::{WAITS, outside_only};
 use crate::device::memory::collect;
-use crate::device::{Apart, Device, Element};
+use crate::device::{Apart, Device, Element, not_on_host};
 use crate::error::{Error, Result};
 use crate::fallible::repeat;
 use crate::file::stored::Stored;
@@ -41,18 +41,17 @@ impl Memory {
 type PartsMut<'a, F> = (&'a mut [WordOf<F>], &'a mut cpu::Stash<<F as Family>::Pairs>);
 impl<F: Updatable> OnCpu<F> {
     /// Returns the words of the buckets and the stash, to be changed. A table in a file is copied
-    /// to its own memory first. Errors: out of memory, faults of the file.
-    fn parts_mut(&mut self, shape: Shape) -> Result<PartsMut<'_, F>> {
+    /// to its own memory first. Errors: out of memory, faults of the file, memory that a graph may
+    /// write.
+    fn parts_mut(&mut self, shape: Shape, device: &Device) -> Result<PartsMut<'_, F>> {
         let OnCpu { table, stash, .. } = self;
         if table.own().is_none() {
-            let device = table.device().clone();
-            *table = Stored::Own(table.upload(table.len(), &device)?);
+            *table = Stored::Own(table.upload(table.len(), device)?);
         }
-        let Stored::Own(table) = table else { unreachable!("replaced above") };
-        let words = table.view_mut().into_host_mut();
         // The memory may have room for more words.
-        let words = words.and_then(|words| words.get_mut(..words_of::<F>(shape)));
-        Ok((words.unwrap_or(&mut []), stash))
+        let len = words_of::<F>(shape);
+        let words = table.reserve(device, len)?.view_mut().slice(..len)?;
+        Ok((words.into_host_mut().ok_or_else(|| not_on_host("slots", device))?, stash))
     }
 }
 
@@ -76,7 +75,7 @@ impl<F: Updatable> Table<F> {
         let (shape, device) = (self.plan.shape, &self.device);
         let Storage::Cpu(on_cpu) = &mut self.storage else { return Ok(InPlace::default()) };
         let seed = on_cpu.seed;
-        let (words, stash) = on_cpu.parts_mut(shape)?;
+        let (words, stash) = on_cpu.parts_mut(shape, device)?;
         let memory = &mut memory.in_place;
         let done = cpu::update_in_place::<F::Buckets>(
             device, shape, seed, words, stash, batch, statuses, memory,
@@ -100,7 +99,7 @@ impl<F: Updatable> Table<F> {
         let (shape, device) = (self.plan.shape, &self.device);
         let Storage::Cpu(on_cpu) = &mut self.storage else { return Ok(Updated::default()) };
         let (seed, recounts) = (on_cpu.seed, on_cpu.erased >= slots_of::<F>(shape));
-        let (words, stash) = on_cpu.parts_mut(shape)?;
+        let (words, stash) = on_cpu.parts_mut(shape, device)?;
         let batch = cpu::Batch { again, most, recounts, ..on_host::<F>(&batch)? };
         let memory = &mut memory.of_partitions;
         let done =
