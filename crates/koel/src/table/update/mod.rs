@@ -282,14 +282,11 @@ impl<F: Updatable> Updater<F> {
         match batch.keys.len() {
             0 => Ok(()),
             n => {
-                self.launch(table, stream, batch, &mut outcomes, 0..n, false)?;
-                // What an update in place leaves to a table that has grown.
-                match table.storage {
-                    Storage::Cpu(_) if self.left()?.refused > 0 => {
-                        self.launch(table, stream, batch, &mut outcomes, 0..n, true)
-                    }
-                    _ => Ok(()),
-                }
+                // The table does not grow, so all that has room is done.
+                let crowded = replace(&mut self.tuning.crowded, f64::INFINITY);
+                let done = self.launch(table, stream, batch, &mut outcomes, 0..n, false);
+                self.tuning.crowded = crowded;
+                done
             }
         }
     }
