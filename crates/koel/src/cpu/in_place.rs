@@ -2,11 +2,11 @@
 //! where its key may lie, and those of keys that must make room.
 //!
 //! The rules are those of [sparse updates](koel_kernels::table::sparse) on a GPU. Class bits are
-//! set when keys overflow and never cleared; [fillers](Shape::filler) count as free slots; a new key
-//! without a free slot evicts one key, or one after another was evicted. What needs more is left to
-//! the [update of partitions](super::update), and with it all that follows in the same partition,
-//! so that operations on one key keep their order: the ambiguous key, keys in the stash, and keys
-//! for which two evictions make no room.
+//! set when keys overflow and never cleared; [fillers](Shape::filler) count as free slots; a new
+//! key without a free slot evicts one key, or one after another was evicted. What needs more is
+//! left to the [update of partitions](super::update), and with it all that follows in the same
+//! partition, so that operations on one key keep their order: the ambiguous key, keys in the stash,
+//! and keys for which two evictions make no room.
 //!
 //! One thread applies a small batch in order. For a large one, the operations are first distributed
 //! to ranges of partitions, in order, and each range is changed by one thread.
