@@ -293,6 +293,14 @@ pub enum Error {
     File(#[from] FileError),
 }
 
+/// Returns the outcomes of a batch; if it failed, with those in the error unless nothing was done.
+pub(crate) fn outcomes_or(outcomes: Vec<Outcome>, done: Result<()>) -> Result<Vec<Outcome>> {
+    match done {
+        Ok(()) => Ok(outcomes),
+        Err(e) if outcomes.iter().all(|&outcome| outcome == Outcome::NotDone) => Err(e),
+        Err(e) => Err(Error::PartlyDone { outcomes, source: Box::new(e) }),
+    }
+}
 /// Checks that `found` equals `expected`.
 pub(crate) fn check_length(
     name: &'static str,

@@ -2,7 +2,6 @@
 use crate::error::Result;
 use crate::fallible::out_of_memory;
 use koel_kernels::table::layout::Layout;
-#[cfg(doc)]
 use koel_kernels::table::update::operation;
 
 /// Operations of a batch.
@@ -16,13 +15,21 @@ pub(crate) struct Batch<'a, L: Layout> {
     pub operation: u32,
     /// With `EACH`: what each operation does, in the low two bits.
     pub operations: &'a [u8],
-    /// Whether to apply only the operations not done yet.
-    pub again: bool,
-    /// Maximum number of pairs per partition after insertions, which an update [in
-    /// place](super::in_place) does not count.
-    pub most: u32,
-    /// Whether to pack all partitions anew, not only those with operations.
-    pub recounts: bool,
+}
+impl<L: Layout> Batch<'_, L> {
+    /// Returns what operation `i` does to buckets with or without values.
+    #[inline(always)]
+    pub(super) fn operation(&self, i: usize, has_values: bool) -> u32 {
+        match self.operation {
+            operation::EACH => operation::of(self.operations[i], has_values),
+            all => all,
+        }
+    }
+    /// Returns the value of operation `i`.
+    #[inline(always)]
+    pub(super) fn value(&self, i: usize) -> L::Value {
+        self.values.get(i).copied().unwrap_or_default()
+    }
 }
 /// Outcome of a batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

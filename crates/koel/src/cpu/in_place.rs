@@ -79,7 +79,7 @@ pub(crate) fn update_in_place<B: Buckets>(
     let threads = device.parallelism();
     if batch.keys.len().saturating_mul(threads - 1) < PARALLEL || shape.partitions == 1 {
         let mut part = Part::new(table, 0, words);
-        part.apply_all(&batch, statuses);
+        part.apply_numbered(&batch, |i| i, statuses);
         return Ok(part.done);
     }
     // Numbers of ranges are few, and cheap to compute.
@@ -92,7 +92,7 @@ pub(crate) fn update_in_place<B: Buckets>(
     let done = device.install(|| {
         parallel::map(parts.into_iter(), |_, (mut part, mut lists)| {
             for (numbers, statuses) in &mut lists {
-                part.apply_listed(&batch, numbers, statuses);
+                part.apply_numbered(&batch, |i| numbers[i] as usize, statuses);
             }
             part.done
         })
@@ -211,28 +211,23 @@ impl<'a, L: Layout, B: Buckets<Pairs = L>> Part<'a, B> {
     fn new(table: In<'a, B>, first: u32, words: &'a mut [B::Word]) -> Part<'a, B> {
         Part { table, first, words, stuck: Stuck::None, done: InPlace::default() }
     }
-    /// Applies all operations of a batch.
-    fn apply_all(&mut self, batch: &Batch<'_, L>, statuses: &mut [u8]) {
+    /// Applies the operations with these numbers, and sets their statuses, in this order.
+    #[inline(always)]
+    fn apply_numbered(
+        &mut self,
+        batch: &Batch<'_, L>,
+        number: impl Fn(usize) -> usize,
+        statuses: &mut [u8],
+    ) {
+        let count = statuses.len();
         for (i, status) in statuses.iter_mut().enumerate() {
-            if let Some(&key) = batch.keys.get(i + AHEAD) {
-                self.ask(key);
+            if i + AHEAD < count {
+                self.ask(batch.keys[number(i + AHEAD)]);
             }
-            if let Some(&key) = batch.keys.get(i + AHEAD_OF_SECOND) {
-                self.ask_second(key);
+            if i + AHEAD_OF_SECOND < count {
+                self.ask_second(batch.keys[number(i + AHEAD_OF_SECOND)]);
             }
-            *status = self.apply(batch, i);
-        }
-    }
-    /// Applies operations by their numbers.
-    fn apply_listed(&mut self, batch: &Batch<'_, L>, numbers: &[u32], statuses: &mut [u8]) {
-        for (i, (&number, status)) in numbers.iter().zip(statuses).enumerate() {
-            if let Some(&number) = numbers.get(i + AHEAD) {
-                self.ask(batch.keys[number as usize]);
-            }
-            if let Some(&number) = numbers.get(i + AHEAD_OF_SECOND) {
-                self.ask_second(batch.keys[number as usize]);
-            }
-            *status = self.apply(batch, number as usize);
+            *status = self.apply(batch, number(i));
         }
     }
     /// Prefetches the first bucket of a key.
@@ -261,11 +256,7 @@ impl<'a, L: Layout, B: Buckets<Pairs = L>> Part<'a, B> {
         if mixed == L::AMBIGUOUS || self.stuck.holds(shape.partition(h)) {
             return self.leave();
         }
-        let operation = match batch.operation {
-            operation::EACH => operation::of(batch.operations[i], B::VALUES),
-            all => all,
-        };
-        let value = || batch.values.get(i).copied().unwrap_or_default();
+        let (operation, value) = (batch.operation(i, B::VALUES), || batch.value(i));
         let first = self.at(shape.first_place(h));
         if let Some(slot) = B::slot_of(self.words, first, mixed) {
             return self.change(first, slot, operation, value);

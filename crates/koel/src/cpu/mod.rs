@@ -60,7 +60,7 @@ pub(crate) use simd::{Level, Simd, Work};
 pub(crate) use stash::{Stash, put_pair};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-pub(crate) use update::{Updates, update};
+pub(crate) use update::{Applying, Updates, update};
 
 /// Bytes of a bin's buckets while they are filled, if partitions are smaller. Together with its
 /// pairs they stay in a core's L2 cache. From 80 to 256 KiB the build rate is the same within 3 %

@@ -23,6 +23,16 @@ const MAX_EVICTIONS: u32 = 512;
 /// The calling thread applies fewer operations than this.
 const PARALLEL: usize = 4096;
 
+/// How a batch is applied to whole partitions.
+#[derive(Clone, Copy)]
+pub(crate) struct Applying {
+    /// Whether to apply only the operations not done yet.
+    pub again: bool,
+    /// Maximum number of pairs per partition after insertions.
+    pub most: u32,
+    /// Whether to pack all partitions anew, not only those with operations.
+    pub recounts: bool,
+}
 /// Memory that is reused across batches.
 #[derive(Default)]
 pub(crate) struct Updates {
@@ -74,28 +84,28 @@ pub(crate) fn update<B: Buckets>(
     seed: u32,
     table: &mut [B::Word],
     stash: &mut Stash<B::Pairs>,
-    batch: Batch<'_, B::Pairs>,
+    (batch, applying): (Batch<'_, B::Pairs>, Applying),
     statuses: &mut [u8],
     memory: &mut Updates,
 ) -> Result<Updated> {
     let Updates { order, statuses: sorted } = memory;
-    sort_by_partition(device, (shape, seed), &batch, statuses, order)?;
+    sort_by_partition(device, (shape, seed), &batch, applying.again.then_some(&*statuses), order)?;
     sorted.clear();
     resize(sorted, order.len(), status::NOT_DONE)?;
     let mut stashed = collect(stash.iter())?;
     stashed.sort_unstable_by_key(|pair| partition_of::<B>(shape, pair));
-    let all = batch.recounts.then_some(shape.partitions);
-    let (mut tasks, stay) = tasks_of::<B>(shape, table, (stash, &stashed), (order, sorted), all)?;
+    let (mut tasks, stay) =
+        tasks_of::<B>(shape, table, (stash, &stashed), (order, sorted), applying.recounts)?;
     let (taken, words) = (stash.len(), stash.slots().len());
     let places = Mutex::new(Places { taken, words, larger: Vec::new(), layout: PhantomData });
     let run = |taken: &mut Taken<B>, task: &mut Task<'_, B>| {
         if let Err(Error::OutOfMemory { asked, .. }) =
-            taken.update(shape, seed, &batch, &places, task)
+            taken.update(shape, seed, (&batch, applying.most), &places, task)
         {
             task.updated.starved = asked.max(1);
         }
     };
-    if order.len() >= PARALLEL || batch.recounts {
+    if order.len() >= PARALLEL || applying.recounts {
         let all = tasks.iter_mut();
         device.install(|| {
             parallel::map_with(all, || Taken::new(shape), |taken, _, task| run(taken, task))
@@ -122,24 +132,26 @@ pub(crate) fn update<B: Buckets>(
 fn partition_of<B: Buckets>(shape: Shape, pair: &PairOf<B>) -> u32 {
     shape.partition(<B::Pairs as Layout>::hash(<B::Pairs as Layout>::key(*pair)))
 }
-/// Lists the operations that are wanted, with their partitions, in ascending order of both.
+/// Lists operations with their partitions, in ascending order of both: all, or given their statuses
+/// those that are not done.
 fn sort_by_partition<L: Layout>(
     device: &Device,
     (shape, seed): (Shape, u32),
     batch: &Batch<'_, L>,
-    statuses: &[u8],
+    again: Option<&[u8]>,
     order: &mut Vec<u64>,
 ) -> Result<()> {
-    let wanted = |i: usize| !batch.again || statuses[i] == status::NOT_DONE;
     order.clear();
     let number = |i: usize| {
         let h = L::hash(L::mixed(seed, batch.keys[i]));
         (shape.partition(h) as u64) << 32 | i as u64
     };
-    if batch.again {
-        extend(order, (0..batch.keys.len()).filter(|&i| wanted(i)).map(number))?;
-    } else {
-        extend(order, (0..batch.keys.len()).map(number))?;
+    match again {
+        Some(statuses) => {
+            let wanted = |&i: &usize| statuses[i] == status::NOT_DONE;
+            extend(order, (0..batch.keys.len()).filter(wanted).map(number))?;
+        }
+        None => extend(order, (0..batch.keys.len()).map(number))?,
     }
     match order.len() >= PARALLEL {
         true => device.install(|| parallel::sort(order)),
@@ -150,25 +162,25 @@ fn sort_by_partition<L: Layout>(
 /// A task for each partition with operations, and the pairs of the stash of other partitions.
 type Tasks<'a, B> = (Vec<Task<'a, B>>, Vec<PairOf<B>>);
 /// Divides a table, the pairs of its stash and the statuses among the partitions of the operations,
-/// or all if their number is given; pairs and operations are sorted by partition.
+/// or `all`; pairs and operations are sorted by partition.
 fn tasks_of<'a, B: Buckets>(
     shape: Shape,
     table: &'a mut [B::Word],
     (stash, stashed): (&Stash<B::Pairs>, &'a [PairOf<B>]),
     (order, statuses): (&'a [u64], &'a mut [u8]),
-    all: Option<u32>,
+    all: bool,
 ) -> Result<Tasks<'a, B>> {
     let mut stay = with_room(stashed.len())?;
-    let most = all.map_or(order.len(), |all| all as usize);
-    let mut tasks = with_room(most.min(shape.partitions as usize))?;
+    let partitions = shape.partitions as usize;
+    let mut tasks = with_room(if all { partitions } else { order.len().min(partitions) })?;
     let (mut words, mut next, mut outcomes, mut waiting) = (table, 0, statuses, stashed);
     let each = shape.buckets as usize * B::WORDS;
     let (mut later, place) = (order, |operation: &u64| (operation >> 32) as u32);
     loop {
-        let partition = match all {
-            Some(all) if next < all => next,
-            None if !later.is_empty() => place(&later[0]),
-            _ => break,
+        let partition = match later.first() {
+            _ if all && next < shape.partitions => next,
+            Some(operation) => place(operation),
+            None => break,
         };
         let own = later.partition_point(|operation| place(operation) <= partition);
         let (order, rest) = later.split_at(own);
@@ -244,7 +256,7 @@ impl<L: Layout, B: Buckets<Pairs = L>> Taken<B> {
         &mut self,
         shape: Shape,
         seed: u32,
-        batch: &Batch<'_, L>,
+        (batch, most): (&Batch<'_, L>, u32),
         places: &Mutex<Places<L>>,
         task: &mut Task<'_, B>,
     ) -> Result<()> {
@@ -252,15 +264,12 @@ impl<L: Layout, B: Buckets<Pairs = L>> Taken<B> {
         let (mut refused, mut done) = (false, Ok(()));
         for (&of, status) in task.order.iter().zip(&mut *task.statuses) {
             let i = of as u32 as usize;
-            let operation = match batch.operation {
-                operation::EACH => operation::of(batch.operations[i], B::VALUES),
-                all => all,
-            };
+            let operation = batch.operation(i, B::VALUES);
             let mixed = L::mixed(seed, batch.keys[i]);
             let (there, before) = self.find(shape, mixed, task.held);
             // The ambiguous key has no slot: there is always room for it.
             let has_slot = mixed != L::AMBIGUOUS;
-            let is_full = has_slot && count >= batch.most as usize;
+            let is_full = has_slot && count >= most as usize;
             // Later operations are refused too, to keep their order.
             if refused || before.is_none() && operation != operation::ERASE && is_full {
                 task.updated.refused = 1;
@@ -268,8 +277,7 @@ impl<L: Layout, B: Buckets<Pairs = L>> Taken<B> {
                 refused = true;
                 continue;
             }
-            let value = batch.values.get(i).copied().unwrap_or_default();
-            let after = applied(operation, before, value);
+            let after = applied(operation, before, batch.value(i));
             let pair = after.map(|value| L::pair(mixed, value));
             if let (There::Nowhere, Some(pair)) = (there, pair) {
                 done = self.place(shape, pair, places);

@@ -86,10 +86,10 @@ pub enum Operation {
 ///
 /// On a CPU, a batch of up to half as many operations as the map has slots changes buckets in
 /// place, too: the calling thread alone if there are few, else all threads, each in ranges of
-/// partitions. Batches of slices ([`insert`](Map::insert) and others) then
-/// allocate only their outcomes. Whole partitions are taken apart and rebuilt for what that leaves,
-/// by a larger batch, whose operations all threads sort by partition first, and by the first batch
-/// after as many erasures as the map has slots, which rebuilds all of them.
+/// partitions. Batches of slices ([`insert`](Map::insert) and others) then allocate only their
+/// outcomes. Whole partitions are taken apart and rebuilt for what that leaves, by a larger batch,
+/// whose operations all threads sort by partition first, and by the first batch after as many
+/// erasures as the map has slots, which rebuilds all of them.
 ///
 /// # Growth
 /// A partition that new keys would fill beyond 97 % is left unchanged. [`apply`](Self::apply) then

@@ -77,10 +77,10 @@ pub enum SetOperation {
 ///
 /// On a CPU, a batch of up to half as many operations as the set has slots changes buckets in
 /// place, too: the calling thread alone if there are few, else all threads, each in ranges of
-/// partitions. Batches of slices ([`insert`](Set::insert) and others) then
-/// allocate only their outcomes. Whole partitions are taken apart and rebuilt for what that leaves,
-/// by a larger batch, whose operations all threads sort by partition first, and by the first batch
-/// after as many erasures as the set has slots, which rebuilds all of them.
+/// partitions. Batches of slices ([`insert`](Set::insert) and others) then allocate only their
+/// outcomes. Whole partitions are taken apart and rebuilt for what that leaves, by a larger batch,
+/// whose operations all threads sort by partition first, and by the first batch after as many
+/// erasures as the set has slots, which rebuilds all of them.
 ///
 /// If a key is erased from a full bucket, fillers keep the bucket full, so that lookups still find
 /// the keys that overflowed from it. Lookups of absent keys then read a few more second buckets,

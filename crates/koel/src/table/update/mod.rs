@@ -8,11 +8,11 @@ pub(crate) mod tests;
 mod tuning;
 
 use super::sending::{Route, RouteTuning, reserve_route};
-use super::{Builder, Family, KeyOf, OnCpu, Settings, Storage, Table, ValueOf, WordOf, slots_of};
+use super::{Builder, Family, KeyOf, Settings, Storage, Table, ValueOf, WordOf, slots_of};
 use crate::cpu;
 use crate::device::memory::collect;
 use crate::device::{Apart, Device, Element, Stream, View, ViewMut, check_device};
-use crate::error::{Error, Result, check_length};
+use crate::error::{Error, Result, check_length, outcomes_or};
 use crate::fallible::{repeat, reserve_map};
 use crate::seed::unforeseeable;
 use koel_kernels::table::layout::{Shape, TableMut};
@@ -23,11 +23,11 @@ use koel_kernels::table::update::{
 };
 use koel_simt::Buf;
 use memory::{Memory, sparse, state_words};
+use on_cpu::on_host;
 pub(crate) use on_cpu::{HostBatch, update_once};
 pub use operations::Operations;
 pub(crate) use operations::{Codes, HostOperations};
 pub use outcome::Outcome;
-use outcome::all_or;
 use std::collections::HashMap;
 use std::marker::PhantomData;
 use std::mem::replace;
@@ -227,7 +227,7 @@ impl<F: Updatable> Updater<F> {
             }
             outcomes.view().copy_map(to, Outcome::of_byte)
         })?;
-        all_or(outcomes, done)
+        outcomes_or(outcomes, done)
     }
     /// Applies a batch. All operations are done on return.
     pub(crate) fn apply(
@@ -250,16 +250,13 @@ impl<F: Updatable> Updater<F> {
     /// Rebuilds a table on a CPU with another seed if its stash holds more pairs than a build
     /// leaves there: each batch would take them out and put them back.
     fn relieve(&mut self, table: &mut Table<F>, stream: &Stream) -> Result<()> {
-        let most = table.plan.most_stashed();
-        match &table.storage {
-            Storage::Cpu(OnCpu { stash, .. }) if stash.len() > most => {
-                match self.redraw(table, stream) {
-                    // The next batch tries again.
-                    Err(Error::OutOfMemory { .. }) => Ok(()),
-                    done => done,
-                }
-            }
-            _ => Ok(()),
+        if !table.has_full_stash() {
+            return Ok(());
+        }
+        match self.redraw(table, stream) {
+            // The next batch tries again.
+            Err(Error::OutOfMemory { .. }) => Ok(()),
+            done => done,
         }
     }
     /// Rebuilds the table in its current size, with a secret seed: keys were crafted against the
@@ -353,23 +350,16 @@ impl<F: Updatable> Updater<F> {
         Route::new::<F::Pairs>(n as u32, 0, false, shape, self.device.max_shared(), tuning)
     }
 
-    /// Applies the operations that are not done, as [`apply`](Self::apply) does: there are `left`
-    /// after an update in place.
+    /// Applies the operations for which there was no room in an update that came to this.
     fn resume(
         &mut self,
         table: &mut Table<F>,
         stream: &Stream,
         batch: BatchOf<'_, F>,
         mut outcomes: ViewMut<'_, u8>,
-        left: usize,
+        cpu::Updated { refused, wanted, .. }: cpu::Updated,
     ) -> Result<()> {
-        let all = 0..batch.keys.len();
-        let left = if table.is_crowded(left, self.tuning)? {
-            Left { refused: 1, wanted: left, ..Left::default() }
-        } else {
-            self.launch(table, stream, batch, &mut outcomes, all.clone(), true)?;
-            self.left()?
-        };
+        let (all, left) = (0..batch.keys.len(), Left { refused, wanted, ..Left::default() });
         self.finish(table, stream, batch, &mut outcomes, all, left)?;
         self.relieve(table, stream)
     }
@@ -576,7 +566,8 @@ impl<F: Updatable> Updater<F> {
                 let mut outcomes = outcomes.reborrow().slice(range)?;
                 let statuses = outcomes.elements("outcomes")?;
                 let (tuning, memory) = (self.tuning, &mut self.memory.of_cpu);
-                done = table.update_on_cpu(part, statuses, again, tuning, memory)?;
+                done =
+                    table.update_on_cpu(on_host::<F>(&part)?, statuses, again, tuning, memory)?;
                 let mut counters = self.memory.counters.view_mut();
                 let state = counters.elements("state")?;
                 state.fill(0);

@@ -1,5 +1,4 @@
 //! Updates of tables of the CPU engine: in place where that suffices, else of whole partitions.
-use super::outcome::all_or;
 use super::{
     Batch, BatchOf, HostOperations, KeyOf, Lengths, Operations, Outcome, Updatable, UpdateTuning,
     Updater, slots_of,
@@ -8,7 +7,7 @@ use crate::cpu::{self, Buckets, Distributed, InPlace, Updated};
 use crate::device::graph::{WAITS, outside_only};
 use crate::device::memory::collect;
 use crate::device::{Apart, Device, Element, not_on_host};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, outcomes_or};
 use crate::fallible::repeat;
 use crate::file::stored::Stored;
 use crate::table::header::read_header;
@@ -90,7 +89,7 @@ impl<F: Updatable> Table<F> {
     /// Applies a batch to whole partitions. `again`: only operations that are not done.
     fn update_partitions(
         &mut self,
-        batch: BatchOf<'_, F>,
+        batch: cpu::Batch<'_, F::Pairs>,
         statuses: &mut [u8],
         again: bool,
         most: u32,
@@ -100,7 +99,7 @@ impl<F: Updatable> Table<F> {
         let Storage::Cpu(on_cpu) = &mut self.storage else { return Ok(Updated::default()) };
         let (seed, recounts) = (on_cpu.seed, on_cpu.erased >= slots_of::<F>(shape));
         let (words, stash) = on_cpu.parts_mut(shape, device)?;
-        let batch = cpu::Batch { again, most, recounts, ..on_host::<F>(&batch)? };
+        let batch = (batch, cpu::Applying { again, most, recounts });
         let memory = &mut memory.of_partitions;
         let done =
             cpu::update::<F::Buckets>(device, shape, seed, words, stash, batch, statuses, memory)?;
@@ -113,7 +112,7 @@ impl<F: Updatable> Table<F> {
     /// Applies a batch as far as there is room. Errors: if `again` is not set, nothing was changed.
     pub(super) fn update_on_cpu(
         &mut self,
-        batch: BatchOf<'_, F>,
+        batch: cpu::Batch<'_, F::Pairs>,
         statuses: &mut [u8],
         again: bool,
         tuning: UpdateTuning,
@@ -123,8 +122,7 @@ impl<F: Updatable> Table<F> {
         if again || !self.updates_in_place(batch.keys.len(), tuning) {
             return self.update_partitions(batch, statuses, again, most, memory);
         }
-        let InPlace { updated, left } =
-            self.update_in_place(on_host::<F>(&batch)?, statuses, memory)?;
+        let InPlace { updated, left } = self.update_in_place(batch, statuses, memory)?;
         if left == 0 {
             return Ok(updated);
         }
@@ -140,8 +138,15 @@ impl<F: Updatable> Table<F> {
         }
     }
     /// Returns whether a table with `more` entries should grow.
-    pub(super) fn is_crowded(&self, more: usize, tuning: UpdateTuning) -> Result<bool> {
+    fn is_crowded(&self, more: usize, tuning: UpdateTuning) -> Result<bool> {
         Ok((self.len()? + more) as f64 > tuning.crowded * slots_of::<F>(self.plan.shape) as f64)
+    }
+    /// Returns whether the stash holds more entries than a build leaves there, on a CPU.
+    pub(super) fn has_full_stash(&self) -> bool {
+        match &self.storage {
+            Storage::Cpu(on_cpu) => on_cpu.stash.len() > self.plan.most_stashed(),
+            Storage::Kernels(_) => false,
+        }
     }
     /// Records a change by the CPU engine.
     fn changed_on_cpu(&mut self, updated: Updated) -> Result<()> {
@@ -158,14 +163,15 @@ impl<F: Updatable> Table<F> {
     }
 }
 /// Returns a batch as the CPU engine takes it.
-fn on_host<'a, F: Updatable>(batch: &'a BatchOf<'_, F>) -> Result<cpu::Batch<'a, F::Pairs>> {
+pub(super) fn on_host<'a, F: Updatable>(
+    batch: &'a BatchOf<'_, F>,
+) -> Result<cpu::Batch<'a, F::Pairs>> {
     let (code, operations) = match &batch.operations {
         Operations::Each(each) => (operation::EACH, each.elements("operations")?),
         all => (all.code(), &[][..]),
     };
     let (keys, values) = (batch.keys.elements("keys")?, batch.values.elements("values")?);
-    let (again, most, recounts) = (false, 0, false);
-    Ok(cpu::Batch { keys, values, operation: code, operations, again, most, recounts })
+    Ok(cpu::Batch { keys, values, operation: code, operations })
 }
 
 /// A batch in host memory.
@@ -210,8 +216,7 @@ pub(crate) fn update_once<F: Updatable>(
     lengths.check(n, operation, <F::Buckets as Buckets>::VALUES)?;
     let _apart = Apart::begin();
     outside_only("update", &table.device, WAITS)?;
-    let (again, most, recounts, operations) = (false, 0, false, operations.unwrap_or(&[]));
-    let in_place = cpu::Batch { keys, values, operation, operations, again, most, recounts };
+    let on_host = cpu::Batch { keys, values, operation, operations: operations.unwrap_or(&[]) };
     let (mut few, mut many);
     let statuses = if n <= FEW {
         few = [status::NOT_DONE; FEW];
@@ -223,30 +228,32 @@ pub(crate) fn update_once<F: Updatable>(
     let mut done = Ok(());
     // Room for the outcomes comes first.
     let outcomes = collect(n, |to: &mut [MaybeUninit<Outcome>]| {
-        let left = table.update_in_place(in_place, statuses, &mut Memory::default())?.left;
-        if left > 0 {
-            done = finish(table, batch, (statuses, left), settings, tuning);
+        let memory = &mut Memory::default();
+        let updated = table.update_on_cpu(on_host, statuses, false, tuning, memory)?;
+        done = updated.check();
+        if done.is_ok() && (updated.refused > 0 || table.has_full_stash()) {
+            done = finish(table, batch, (statuses, updated), settings, tuning);
         }
         let outcomes = statuses.iter().map(|&status| Outcome::of_byte(status));
         to.iter_mut().zip(outcomes).for_each(|(to, outcome)| _ = to.write(outcome));
         Ok(())
     })?;
-    all_or(outcomes, done)
+    outcomes_or(outcomes, done)
 }
-/// Applies the operations that an update in place has left.
+/// Applies the operations for which a table has no room, and relieves its stash.
 #[cold]
 fn finish<F: Updatable>(
     table: &mut Table<F>,
     batch: HostBatch<'_, KeyOf<F>, ValueOf<F>>,
-    (statuses, left): (&mut [u8], usize),
+    (statuses, updated): (&mut [u8], Updated),
     settings: Settings,
     tuning: UpdateTuning,
 ) -> Result<()> {
     let device = table.device.clone();
     let (stream, mut updater) = (device.stream()?, Updater::new(&device, settings, tuning)?);
     let mut outcomes = device.upload(&*statuses)?;
-    let done =
-        batch.on(&device, |batch| updater.resume(table, &stream, batch, outcomes.view_mut(), left));
+    let done = batch
+        .on(&device, |batch| updater.resume(table, &stream, batch, outcomes.view_mut(), updated));
     statuses.copy_from_slice(outcomes.view().elements("outcomes")?);
     done
 }

@@ -1,5 +1,4 @@
 //! Outcomes of the operations of a batch.
-use crate::error::{Error, Result};
 use koel_kernels::table::update::status;
 
 /// Outcome of an operation. A set has only those that imply no value.
@@ -40,13 +39,5 @@ impl Outcome {
     /// Returns the outcome of a byte that a batch wrote.
     pub(crate) fn of_byte(byte: u8) -> Outcome {
         Outcome::of(byte).unwrap_or(Outcome::NotDone)
-    }
-}
-/// Returns the outcomes of a batch; if it failed, with those in the error unless nothing was done.
-pub(super) fn all_or(outcomes: Vec<Outcome>, done: Result<()>) -> Result<Vec<Outcome>> {
-    match done {
-        Ok(()) => Ok(outcomes),
-        Err(e) if outcomes.iter().all(|&outcome| outcome == Outcome::NotDone) => Err(e),
-        Err(e) => Err(Error::PartlyDone { outcomes, source: Box::new(e) }),
     }
 }

@@ -19,7 +19,7 @@ pub(crate) struct UpdateTuning {
     /// Maximum load of a partition.
     pub most_load: f64,
     /// Load from which on a table of the CPU engine grows if two evictions make no room for a key.
-    /// Nearer to `most_load`, that fails for so many keys that partitions are mostly unpacked.
+    /// Beyond, that would be the case in most batches, and each time a partition is unpacked.
     pub crowded: f64,
     /// Whether operations may change only the buckets of their keys, rather than whole partitions.
     pub sparse: bool,
