@@ -82,7 +82,8 @@ impl<L: Layout> Buckets for OfMap<L> {
     #[inline(always)]
     fn class_bits(words: &[u64], bucket: usize) -> u32 {
         let heads = *heads::<L>(words, bucket);
-        (0..4).fold(0, |bits, class| bits | (class_bit::<L>(heads, class) as u32) << class)
+        let bit = |class| (class_bit::<L>(heads, class) as u32) << class;
+        bit(0) | bit(1) | bit(2) | bit(3)
     }
     #[inline(always)]
     fn put(words: &mut [u64], bucket: usize, slot: usize, pair: L::Pair) {

@@ -4,13 +4,13 @@
 //! arrived and are compared, without branches. The few queries that must look into their second
 //! bucket wait in a ring until that has arrived too, and leave it one batch at a time.
 use super::answers::Answers;
+use super::bucketed::{Buckets, OfMap};
 use super::check_table;
-use super::simd::{Compared, GROUP, Simd, Work, behind_at, heads};
+use super::simd::{Compared, GROUP, Simd, Work};
 use super::stash::Stash;
 use crate::error::Result;
 use koel_kernels::hash::mulhi;
-use koel_kernels::map::find::{Hit, search};
-use koel_kernels::table::layout::{Layout, Number, Shape};
+use koel_kernels::table::layout::{Layout, Number, Shape, class};
 use std::hint::select_unpredictable;
 
 /// Batches between prefetching a bucket and reading it: 4 lower the rate by 12 %, 8 are no better.
@@ -85,6 +85,18 @@ impl<'a, L: Layout> Tables<'a, L> {
         check_table::<L>(shape, buckets.len())?;
         Ok(Tables { shape, seed, buckets, stash })
     }
+    #[inline(always)]
+    fn value(&self, bucket: usize, slot: usize) -> L::Value {
+        L::value(OfMap::<L>::pair(self.buckets, bucket, slot))
+    }
+    /// Returns the value of a key that is not in its first bucket.
+    fn find_elsewhere(&self, mixed: L::Mixed) -> Option<L::Value> {
+        let second = self.shape.second_place(L::hash(mixed)) as usize;
+        if let Some(slot) = OfMap::<L>::slot_of(self.buckets, second, mixed) {
+            return Some(self.value(second, slot));
+        }
+        if OfMap::<L>::is_full(self.buckets, second) { self.stash.get(mixed) } else { None }
+    }
 }
 impl<L: Layout> Probe for Tables<'_, L> {
     type Key = L::Key;
@@ -125,15 +137,16 @@ impl<L: Layout> Probe for Tables<'_, L> {
             return self.stash.held();
         }
         let h = L::hash(mixed);
-        let (first, heads) =
-            (self.shape.first_place(h), |place| *heads::<L>(self.buckets, place as usize));
-        match search::<L>(mixed, first, heads(first), || self.shape.second_place(h), heads)? {
-            Hit::Slot(place, slot, head) => {
-                let behind = self.buckets[behind_at::<L>(place as usize, slot as usize)];
-                Some(L::value_in(head, behind))
-            }
-            Hit::Stash => self.stash.get(mixed),
+        let first = self.shape.first_place(h) as usize;
+        if let Some(slot) = OfMap::<L>::slot_of(self.buckets, first, mixed) {
+            return Some(self.value(first, slot));
         }
+        // A key lies elsewhere only if its first bucket is full and its class overflowed.
+        let bits = OfMap::<L>::class_bits(self.buckets, first);
+        if OfMap::<L>::is_full(self.buckets, first) & (bits >> class(h) & 1 != 0) {
+            return self.find_elsewhere(mixed);
+        }
+        None
     }
     #[inline(always)]
     fn held(&self) -> Option<L::Value> {
