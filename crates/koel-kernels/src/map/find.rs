@@ -23,7 +23,7 @@ pub struct MapRef<L: Layout> {
     pub layout: PhantomData<L>,
 }
 /// Where a key was found.
-pub enum Hit {
+pub(crate) enum Hit {
     /// In this bucket and slot, with this head.
     Slot(u32, u32, u64),
     /// In neither bucket; it may be in the stash.
@@ -34,7 +34,7 @@ pub enum Hit {
 /// way. The key must not be the ambiguous one.
 #[inline(always)]
 #[track_caller]
-pub fn search<L: Layout>(
+pub(crate) fn search<L: Layout>(
     key: L::Mixed,
     first: u32,
     first_heads: [u64; 4],

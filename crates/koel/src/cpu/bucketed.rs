@@ -2,7 +2,7 @@
 use super::simd::{behind_at, heads};
 use koel_kernels::set::layout::{self, Member, in_bucket};
 use koel_kernels::table::layout::{
-    BUCKET, EMPTY, Layout, Shape, class_bit, empty_last, filled, with_class_bits,
+    BUCKET, EMPTY, Layout, Shape, class, class_bit, empty_last, filled, with_class_bits,
 };
 use std::marker::PhantomData;
 
@@ -35,6 +35,13 @@ pub(crate) trait Buckets {
     #[inline(always)]
     fn is_full(words: &[Self::Word], bucket: usize) -> bool {
         Self::Pairs::head(Self::pair(words, bucket, Self::SLOTS - 1)) != EMPTY
+    }
+    /// Returns whether a key of this hash that is not in its first bucket, `bucket`, may lie
+    /// elsewhere: that bucket is full, and a key of the same class overflowed from it. Both are
+    /// known before the only branch.
+    #[inline(always)]
+    fn overflowed(words: &[Self::Word], bucket: usize, h: u32) -> bool {
+        Self::is_full(words, bucket) & (Self::class_bits(words, bucket) >> class(h) & 1 != 0)
     }
     /// Returns the class bits of a full bucket.
     fn class_bits(words: &[Self::Word], bucket: usize) -> u32;

@@ -10,7 +10,7 @@ use super::simd::{Compared, GROUP, Simd, Work};
 use super::stash::Stash;
 use crate::error::Result;
 use koel_kernels::hash::mulhi;
-use koel_kernels::table::layout::{Layout, Number, Shape, class};
+use koel_kernels::table::layout::{Layout, Number, Shape};
 use std::hint::select_unpredictable;
 
 /// Batches between prefetching a bucket and reading it: 4 lower the rate by 12 %, 8 are no better.
@@ -89,7 +89,7 @@ impl<'a, L: Layout> Tables<'a, L> {
     fn value(&self, bucket: usize, slot: usize) -> L::Value {
         L::value(OfMap::<L>::pair(self.buckets, bucket, slot))
     }
-    /// Returns the value of a key that is not in its first bucket.
+    /// Returns the value of a key that is not in its first bucket, from which keys overflowed.
     fn find_elsewhere(&self, mixed: L::Mixed) -> Option<L::Value> {
         let second = self.shape.second_place(L::hash(mixed)) as usize;
         if let Some(slot) = OfMap::<L>::slot_of(self.buckets, second, mixed) {
@@ -141,12 +141,11 @@ impl<L: Layout> Probe for Tables<'_, L> {
         if let Some(slot) = OfMap::<L>::slot_of(self.buckets, first, mixed) {
             return Some(self.value(first, slot));
         }
-        // A key lies elsewhere only if its first bucket is full and its class overflowed.
-        let bits = OfMap::<L>::class_bits(self.buckets, first);
-        if OfMap::<L>::is_full(self.buckets, first) & (bits >> class(h) & 1 != 0) {
-            return self.find_elsewhere(mixed);
+        if OfMap::<L>::overflowed(self.buckets, first, h) {
+            self.find_elsewhere(mixed)
+        } else {
+            None
         }
-        None
     }
     #[inline(always)]
     fn held(&self) -> Option<L::Value> {

@@ -261,10 +261,7 @@ impl<'a, L: Layout, B: Buckets<Pairs = L>> Part<'a, B> {
         if let Some(slot) = B::slot_of(self.words, first, mixed) {
             return self.change(first, slot, operation, value);
         }
-        // A key lies elsewhere only if its first bucket is full and its class overflowed.
-        let is_elsewhere =
-            B::is_full(self.words, first) && B::class_bits(self.words, first) >> class(h) & 1 != 0;
-        if is_elsewhere {
+        if B::overflowed(self.words, first, h) {
             let second = self.at(shape.second_place(h));
             if let Some(slot) = B::slot_of(self.words, second, mixed) {
                 return self.change(second, slot, operation, value);
