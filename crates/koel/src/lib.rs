@@ -6,6 +6,7 @@
 //! * [`primitives`]: parallel algorithms on buffers;
 //! * tables: [`Map`], the main one; [`Set`], the same without values; the two-way [`Index`] and the
 //!   [`MultiMap`] built on it; all of these for [128-bit keys](keys128) and for [strings];
+//!   [`HostMap`] and [`HostSet`], which change one key after the other;
 //! * [verbs] on columns in host memory: [`count`], [`group_by`], [`join`]; and on columns whose
 //!   types are known [at run time](any), as [tables](any::Table), too (feature `any`);
 //! * [types] of keys and values;
@@ -71,10 +72,9 @@ pub use groups::{
 pub use keys128::{Map128, Map128Builder, Set128, Set128Builder};
 pub use koel_derive::{Key, Value};
 #[doc(inline)]
-pub use map::{Map, MapBuilder, MapJoiner, MapOptions, MapUpdater, Operation};
+pub use map::{HostMap, Map, MapBuilder, MapJoiner, MapOptions, MapUpdater, Operation};
 #[doc(inline)]
-#[doc(inline)]
-pub use set::{Set, SetBuilder, SetCombiner, SetOperation, SetOptions, SetUpdater};
+pub use set::{HostSet, Set, SetBuilder, SetCombiner, SetOperation, SetOptions, SetUpdater};
 #[doc(inline)]
 pub use strings::{
     MapToStrings, StringIndex, StringMap, StringMapToStrings, StringMultiMap, StringSet, StringVec,

@@ -15,12 +15,18 @@ pub(crate) trait Buckets {
     type Pairs: Layout;
     /// Element type of the table array.
     type Word: Copy + Send;
+    /// Type of the values; `()` if there are none.
+    type Value: Copy;
     /// Words per bucket.
     const WORDS: usize;
     /// Pairs per bucket.
     const SLOTS: usize;
     /// Whether pairs have values.
     const VALUES: bool;
+    /// Makes a pair of a value.
+    fn with_value(mixed: MixedOf<Self>, value: Self::Value) -> PairOf<Self>;
+    /// Returns the value of a pair.
+    fn value(pair: PairOf<Self>) -> Self::Value;
     /// Returns the pair in a slot; the empty pair if the slot has none.
     fn pair(words: &[Self::Word], bucket: usize, slot: usize) -> PairOf<Self>;
     /// Returns the slot of a key, which is not the ambiguous one.
@@ -77,6 +83,15 @@ impl<L: Layout> Buckets for OfMap<L> {
     const WORDS: usize = L::WORDS;
     const SLOTS: usize = BUCKET;
     const VALUES: bool = true;
+    type Value = L::Value;
+    #[inline(always)]
+    fn with_value(mixed: L::Mixed, value: L::Value) -> L::Pair {
+        L::pair(mixed, value)
+    }
+    #[inline(always)]
+    fn value(pair: L::Pair) -> L::Value {
+        L::value(pair)
+    }
     #[inline(always)]
     fn pair(words: &[u64], bucket: usize, slot: usize) -> L::Pair {
         L::with_head(heads::<L>(words, bucket)[slot], words[behind_at::<L>(bucket, slot)])
@@ -135,6 +150,13 @@ impl<K: Member + Send> Buckets for OfSet<K> {
     const WORDS: usize = K::SLOTS as usize;
     const SLOTS: usize = K::SLOTS as usize;
     const VALUES: bool = false;
+    type Value = ();
+    #[inline(always)]
+    fn with_value(mixed: K, (): ()) -> PairOf<Self> {
+        K::Pairs::pair(mixed, K::narrowed(0))
+    }
+    #[inline(always)]
+    fn value(_: PairOf<Self>) {}
     #[inline(always)]
     fn pair(words: &[K], bucket: usize, slot: usize) -> PairOf<Self> {
         let key = words[bucket * Self::SLOTS + slot];

@@ -245,7 +245,7 @@ fn grow<L: Layout, S: Simd>(simd: S, buckets: &mut Vec<Line>) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cpu::{self, How, Level, Pages, Ranks, Scratch, Stash};
+    use crate::cpu::{self, How, Iter, Level, OfMap, Pages, Ranks, Scratch, Stash};
     use crate::device::Device;
     use crate::duplicates::Duplicates;
     use crate::table::plan::Plan;
@@ -324,8 +324,7 @@ mod tests {
                     copy.first() == firsts[&key] && copy.first() < copy.row
                 };
                 assert!(copies.iter().all(is_right), "{place}");
-                let pairs = cpu::pairs(found.shape, &found.table, &found.stash)
-                    .map(|(mixed, value)| (L::unmixed(SEED, mixed), value))
+                let pairs = Iter::<OfMap<L>>::new(found.shape, SEED, &found.table, &found.stash)
                     .collect::<FxHashMap<_, _>>();
                 assert_eq!(pairs, ranks, "{place}");
                 // The same table for every number of threads and instruction set.

@@ -4,8 +4,9 @@
 //! arrived and are compared, without branches. The few queries that must look into their second
 //! bucket wait in a ring until that has arrived too, and leave it one batch at a time.
 use super::answers::Answers;
-use super::bucketed::{Buckets, OfMap};
+use super::bucketed::OfMap;
 use super::check_table;
+use super::place;
 use super::simd::{Compared, GROUP, Simd, Work};
 use super::stash::Stash;
 use crate::error::Result;
@@ -76,6 +77,7 @@ pub(crate) struct Tables<'a, L: Layout> {
 impl<'a, L: Layout> Tables<'a, L> {
     /// Of a table that [`build`](super::build) or another device built with this seed. Errors:
     /// mismatched lengths.
+    #[inline]
     pub(crate) fn new(
         shape: Shape,
         seed: u32,
@@ -84,18 +86,6 @@ impl<'a, L: Layout> Tables<'a, L> {
     ) -> Result<Tables<'a, L>> {
         check_table::<L>(shape, buckets.len())?;
         Ok(Tables { shape, seed, buckets, stash })
-    }
-    #[inline(always)]
-    fn value(&self, bucket: usize, slot: usize) -> L::Value {
-        L::value(OfMap::<L>::pair(self.buckets, bucket, slot))
-    }
-    /// Returns the value of a key that is not in its first bucket, from which keys overflowed.
-    fn find_elsewhere(&self, mixed: L::Mixed) -> Option<L::Value> {
-        let second = self.shape.second_place(L::hash(mixed)) as usize;
-        if let Some(slot) = OfMap::<L>::slot_of(self.buckets, second, mixed) {
-            return Some(self.value(second, slot));
-        }
-        if OfMap::<L>::is_full(self.buckets, second) { self.stash.get(mixed) } else { None }
     }
 }
 impl<L: Layout> Probe for Tables<'_, L> {
@@ -132,20 +122,7 @@ impl<L: Layout> Probe for Tables<'_, L> {
     }
     #[inline]
     fn find(&self, key: L::Key) -> Option<L::Value> {
-        let mixed = L::mixed(self.seed, key);
-        if mixed == L::AMBIGUOUS {
-            return self.stash.held();
-        }
-        let h = L::hash(mixed);
-        let first = self.shape.first_place(h) as usize;
-        if let Some(slot) = OfMap::<L>::slot_of(self.buckets, first, mixed) {
-            return Some(self.value(first, slot));
-        }
-        if OfMap::<L>::overflowed(self.buckets, first, h) {
-            self.find_elsewhere(mixed)
-        } else {
-            None
-        }
+        place::find::<OfMap<L>>(self.shape, self.seed, self.buckets, self.stash, key)
     }
     #[inline(always)]
     fn held(&self) -> Option<L::Value> {

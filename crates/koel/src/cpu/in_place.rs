@@ -12,6 +12,7 @@
 //! to ranges of partitions, in order, and each range is changed by one thread.
 use super::batch::{Batch, Updated};
 use super::bucketed::{Buckets, MAX_SLOTS, PairOf};
+use super::place::{Place, place};
 use super::stash::Stash;
 use crate::device::Device;
 use crate::device::memory::prefetch;
@@ -186,10 +187,10 @@ impl Distributed {
 type Lists<'a> = Vec<(&'a [u32], &'a mut [u8])>;
 
 /// A table that is changed.
-struct In<'a, B: Buckets> {
-    shape: Shape,
-    seed: u32,
-    stash: &'a Stash<B::Pairs>,
+pub(super) struct In<'a, B: Buckets> {
+    pub shape: Shape,
+    pub seed: u32,
+    pub stash: &'a Stash<B::Pairs>,
 }
 impl<B: Buckets> Clone for In<'_, B> {
     fn clone(&self) -> Self {
@@ -199,16 +200,16 @@ impl<B: Buckets> Clone for In<'_, B> {
 impl<B: Buckets> Copy for In<'_, B> {}
 
 /// The buckets of some partitions, changed by one thread.
-struct Part<'a, B: Buckets> {
+pub(super) struct Part<'a, B: Buckets> {
     table: In<'a, B>,
     /// Number of the first bucket in the table.
     first: u32,
-    words: &'a mut [B::Word],
+    pub words: &'a mut [B::Word],
     stuck: Stuck,
     done: InPlace,
 }
 impl<'a, L: Layout, B: Buckets<Pairs = L>> Part<'a, B> {
-    fn new(table: In<'a, B>, first: u32, words: &'a mut [B::Word]) -> Part<'a, B> {
+    pub(super) fn new(table: In<'a, B>, first: u32, words: &'a mut [B::Word]) -> Part<'a, B> {
         Part { table, first, words, stuck: Stuck::None, done: InPlace::default() }
     }
     /// Applies the operations with these numbers, and sets their statuses, in this order.
@@ -250,36 +251,36 @@ impl<'a, L: Layout, B: Buckets<Pairs = L>> Part<'a, B> {
     /// Applies operation `i`, unless it must be left. Returns its status.
     #[inline(always)]
     fn apply(&mut self, batch: &Batch<'_, L>, i: usize) -> u8 {
-        let In { shape, seed, stash } = self.table;
+        let In { shape, seed, .. } = self.table;
         let mixed = L::mixed(seed, batch.keys[i]);
         let h = L::hash(mixed);
         if mixed == L::AMBIGUOUS || self.stuck.holds(shape.partition(h)) {
             return self.leave();
         }
         let (operation, value) = (batch.operation(i, B::VALUES), || batch.value(i));
-        let first = self.at(shape.first_place(h));
-        if let Some(slot) = B::slot_of(self.words, first, mixed) {
-            return self.change(first, slot, operation, value);
-        }
-        if B::overflowed(self.words, first, h) {
-            let second = self.at(shape.second_place(h));
-            if let Some(slot) = B::slot_of(self.words, second, mixed) {
-                return self.change(second, slot, operation, value);
-            }
-            if B::is_full(self.words, second) && stash.get(mixed).is_some() {
+        match self.place(mixed, h) {
+            Place::Slot(bucket, slot) => return self.change(bucket, slot, operation, value),
+            Place::Stash => {
                 self.stuck.add(shape, shape.partition(h));
                 return self.leave();
             }
+            Place::Nowhere => {}
         }
         if operation == operation::ERASE {
             return status::MISSING;
         }
-        if !self.insert(first, h, L::pair(mixed, value())) {
+        if !self.insert(h, L::pair(mixed, value())) {
             self.stuck.add(shape, shape.partition(h));
             return self.leave();
         }
         self.done.updated.new += 1;
         status::INSERTED
+    }
+    /// Returns where a key lies that is not the ambiguous one, and has the hash `h`.
+    #[inline(always)]
+    pub(super) fn place(&self, mixed: L::Mixed, h: u32) -> Place {
+        let In { shape, stash, .. } = self.table;
+        place::<B>(shape, (self.words, self.first), stash, mixed, h)
     }
     /// Leaves an operation to the update of partitions.
     #[cold]
@@ -323,7 +324,7 @@ impl<'a, L: Layout, B: Buckets<Pairs = L>> Part<'a, B> {
         }
         status_of(operation, true)
     }
-    fn remove(&mut self, bucket: usize, slot: usize) {
+    pub(super) fn remove(&mut self, bucket: usize, slot: usize) {
         let is_full = B::is_full(self.words, bucket);
         let bits = if is_full { B::class_bits(self.words, bucket) } else { 0 };
         let mut pairs = self.pairs(bucket, is_full);
@@ -333,8 +334,19 @@ impl<'a, L: Layout, B: Buckets<Pairs = L>> Part<'a, B> {
     /// Inserts a pair whose key is absent and has the hash `h`. Returns false if there is no room;
     /// no key is lost or moved then.
     #[inline(always)]
-    fn insert(&mut self, first: usize, h: u32, pair: L::Pair) -> bool {
+    pub(super) fn insert(&mut self, h: u32, pair: L::Pair) -> bool {
+        let first = self.at(self.table.shape.first_place(h));
         self.put(first, pair) || self.insert_elsewhere(first, h, pair)
+    }
+    /// Inserts a pair whose key is absent. Returns false if it belongs to the stash.
+    #[inline(always)]
+    pub(super) fn insert_or_overflow(&mut self, pair: L::Pair) -> bool {
+        let h = L::hash(L::key(pair));
+        let is_in = self.insert(h, pair);
+        if !is_in {
+            self.overflow(self.at(self.table.shape.first_place(h)), h);
+        }
+        is_in
     }
     /// Inserts a pair whose first bucket is full of keys.
     fn insert_elsewhere(&mut self, first: usize, h: u32, pair: L::Pair) -> bool {
@@ -426,7 +438,7 @@ impl<'a, L: Layout, B: Buckets<Pairs = L>> Part<'a, B> {
     }
     /// Returns the pairs of a bucket, each in its slot; without fillers if it `may_have_fillers`.
     #[inline(always)]
-    fn pairs(&self, bucket: usize, may_have_fillers: bool) -> [PairOf<B>; MAX_SLOTS] {
+    pub(super) fn pairs(&self, bucket: usize, may_have_fillers: bool) -> [PairOf<B>; MAX_SLOTS] {
         let place = self.first + bucket as u32;
         let mut pairs = [L::EMPTY_PAIR; MAX_SLOTS];
         for (slot, to) in pairs[..B::SLOTS].iter_mut().enumerate() {
@@ -438,7 +450,13 @@ impl<'a, L: Layout, B: Buckets<Pairs = L>> Part<'a, B> {
         pairs
     }
     /// Writes a bucket.
-    fn write(&mut self, bucket: usize, pairs: &[L::Pair; MAX_SLOTS], bits: u32, needed: bool) {
+    pub(super) fn write(
+        &mut self,
+        bucket: usize,
+        pairs: &[L::Pair; MAX_SLOTS],
+        bits: u32,
+        needed: bool,
+    ) {
         let words = &mut self.words[bucket * B::WORDS..][..B::WORDS];
         let place = self.first + bucket as u32;
         B::write(self.table.shape, place, &pairs[..B::SLOTS], bits, needed, words);

@@ -18,12 +18,17 @@ mod buckets;
 mod build;
 mod builder;
 mod copies;
+mod double;
+
 mod find;
 mod finder;
 mod in_place;
+mod iter;
 mod mixed;
+mod one_key;
 mod outcome;
 mod partition;
+mod place;
 mod ranks;
 mod reproduce;
 mod rows;
@@ -47,11 +52,15 @@ use build::{BuildBin, Source};
 use builder::Builder;
 pub(crate) use copies::Copied;
 use copies::Seen;
+pub(crate) use double::{double, doubled};
 pub(crate) use find::{Probe, Tables};
 pub(crate) use finder::{Finder, PairFinder};
 pub(crate) use in_place::{Distributed, InPlace, update_in_place};
-use koel_kernels::table::layout::{BUCKET, EMPTY, Layout, Number, Shape};
+pub(crate) use iter::Iter;
+use koel_kernels::table::layout::{Layout, Number, Shape};
+pub(crate) use one_key::{Altered, OneKey};
 use partition::{Bins, Entries, InArenas, PairsOf, Parted, Partition};
+pub(crate) use place::find;
 use ranks::Ranked;
 pub(crate) use ranks::Ranks;
 pub(crate) use rows::{InBins, build_ranked, find_copies, partition};
@@ -234,7 +243,17 @@ fn alone_bytes(threads: usize) -> u64 {
     if saved_ns > 0.0 { ((WAKE_NS / saved_ns) as u64).min(MAX_ALONE) } else { MAX_ALONE }
 }
 
+#[inline]
 fn check_table<L: Layout>(shape: Shape, words: usize) -> Result<()> {
+    let buckets = shape.all_buckets();
+    let is_right = buckets > 0 && buckets <= u32::MAX.into();
+    if is_right && words == buckets as usize * L::WORDS {
+        return Ok(());
+    }
+    wrong_table::<L>(shape, words)
+}
+#[cold]
+fn wrong_table<L: Layout>(shape: Shape, words: usize) -> Result<()> {
     let buckets = shape.all_buckets();
     if buckets == 0 {
         return Err(Error::Setting {
@@ -404,24 +423,4 @@ fn repeated_key<L: Layout>(seed: u32, keys: &[L::Key], mixed: L::Mixed) -> Error
     let (first, key) = places.next().map_or((0, 0), |(i, key)| (i, key.widened()));
     let second = places.next().map_or(first, |(i, _)| i);
     Error::DuplicateKey { key: key.into(), first, second }
-}
-
-/// Returns every pair of a table, in slot order and then in stash order: mixed key and value.
-pub(crate) fn pairs<'a, L: Layout>(
-    shape: Shape,
-    table: &'a [u64],
-    stash: &'a Stash<L>,
-) -> impl Iterator<Item = (L::Mixed, L::Value)> + use<'a, L> {
-    let slots = table.chunks_exact(L::WORDS).zip(0..).flat_map(|(bucket, place)| {
-        let (heads, behind) = (&bucket[..BUCKET], &bucket[L::WORDS - BUCKET..]);
-        heads.iter().zip(behind).map(move |(&head, &behind)| (head, behind, place))
-    });
-    let held = slots.filter_map(move |(head, behind, place)| {
-        let key = L::key_in(head);
-        // Skip fillers, which do not belong to their bucket.
-        (head != EMPTY && shape.belongs(L::hash(key), place))
-            .then(|| (key, L::value_in(head, behind)))
-    });
-    let stashed = stash.iter().map(|pair| (L::key(pair), L::value(pair)));
-    held.chain(stashed).chain(stash.held().map(|value| (L::AMBIGUOUS, value)))
 }

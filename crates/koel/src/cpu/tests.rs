@@ -2,6 +2,7 @@
 use super::*;
 use crate::device::memory::collect;
 use koel_kernels::hash::mix::{mix, splitmix_at};
+use koel_kernels::table::layout::{BUCKET, EMPTY};
 use rustc_hash::FxHashMap;
 use std::hash::Hash;
 
@@ -98,9 +99,7 @@ fn check<L: Pairing>(device: &Device, built: &BuiltTable<L>, expected: &Map<L>, 
     assert_eq!(counts.duplicates, given - expected.len());
     assert_eq!(counts.stashed, stash.len());
     assert_eq!(stash.held(), ambiguous::<L>().and_then(|key| expected.get(&key).copied()));
-    let held = pairs(shape, table, stash)
-        .map(|(mixed, value)| (L::unmixed(SEED, mixed), value))
-        .collect::<Vec<_>>();
+    let held = Iter::<OfMap<L>>::new(shape, SEED, table, stash).collect::<Vec<_>>();
     assert_eq!(held.len(), expected.len());
     assert_eq!(&held.into_iter().collect::<FxHashMap<_, _>>(), expected);
     for (place, bucket) in table.chunks_exact(L::WORDS).enumerate() {
@@ -409,7 +408,8 @@ fn copies_share_a_place_in_the_stash<L: Pairing>() {
         let built = built(&device, shape, &keys, &values, Duplicates::Unchecked, scratch).unwrap();
         assert!(built.stash.len() <= distinct as usize, "{} of {distinct}", built.stash.len());
         assert_eq!(built.counts.pairs + built.counts.duplicates, keys.len());
-        assert_eq!(pairs(shape, &built.table, &built.stash).count(), built.counts.pairs);
+        let pairs = Iter::<OfMap<L>>::new(shape, SEED, &built.table, &built.stash);
+        assert_eq!(pairs.count(), built.counts.pairs);
     }
 }
 fn scratch_is_reused<L: Pairing>() {

@@ -153,6 +153,7 @@ impl Shared {
         self.graphs.fetch_sub(1, Release);
     }
     /// Returns whether a graph may write it. If not, what graphs wrote has happened before.
+    #[inline]
     fn is_in_graph(&self) -> bool {
         self.graphs.load(Acquire) > 0
     }
@@ -200,6 +201,7 @@ impl<T: Plain> Buffer<T> {
         self.shared
     }
     /// Returns the number of elements.
+    #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
@@ -212,10 +214,12 @@ impl<T: Plain> Buffer<T> {
         self.len * size_of::<T>()
     }
     /// Returns the device it is on.
+    #[inline]
     pub fn device(&self) -> &Device {
         &self.shared.device
     }
     /// Returns the address: a GPU address, or a host address on other devices.
+    #[inline]
     pub fn address(&self) -> u64 {
         match &self.shared.memory {
             Memory::Host(m) => m.ptr.as_ptr() as u64,
@@ -225,6 +229,7 @@ impl<T: Plain> Buffer<T> {
         }
     }
     /// Returns a view of all elements.
+    #[inline]
     pub fn view(&self) -> View<'_, T> {
         View {
             address: self.address(),
@@ -235,6 +240,7 @@ impl<T: Plain> Buffer<T> {
         }
     }
     /// Returns a mutable view of all elements.
+    #[inline]
     pub fn view_mut(&mut self) -> ViewMut<'_, T> {
         ViewMut {
             address: self.address(),
@@ -249,6 +255,7 @@ impl<T: Plain> Buffer<T> {
         self.view().download()
     }
     /// Returns the elements mutably if they are in host memory and no graph may write them.
+    #[inline]
     pub(crate) fn host_mut(&mut self) -> Option<&mut [T]> {
         self.view_mut().into_host_mut()
     }
@@ -317,6 +324,7 @@ fn resolve(range: impl RangeBounds<usize>, len: usize) -> Result<(usize, usize)>
 }
 
 /// Returns whether host code may access the memory.
+#[inline]
 fn is_open(device: &Device, owner: Option<&Arc<Shared>>) -> bool {
     device.is_host() && owner.is_none_or(|owner| !owner.is_in_graph())
 }
@@ -382,10 +390,12 @@ impl<'a, T: Plain> View<'a, T> {
         View { address, len, device: &shared.device, owner: Some(shared), of: PhantomData }
     }
     /// Returns the start address: a GPU address, or a host address on other devices.
+    #[inline]
     pub fn address(&self) -> u64 {
         self.address
     }
     /// Returns the number of elements.
+    #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
@@ -394,6 +404,7 @@ impl<'a, T: Plain> View<'a, T> {
         self.len == 0
     }
     /// Returns the device it is on.
+    #[inline]
     pub fn device(&self) -> &'a Device {
         self.device
     }
@@ -444,6 +455,7 @@ impl<'a, T: Plain> View<'a, T> {
     }
     /// Returns the elements if they are in host memory and no [`Graph`](super::Graph) may write
     /// them.
+    #[inline]
     pub fn host(&self) -> Option<&'a [T]> {
         if !is_open(self.device, self.owner) {
             return None;
@@ -502,10 +514,12 @@ impl<'a, T: Plain> ViewMut<'a, T> {
         ViewMut { address, len, device: &shared.device, owner: Some(shared), of: PhantomData }
     }
     /// Returns the start address: a GPU address, or a host address on other devices.
+    #[inline]
     pub fn address(&self) -> u64 {
         self.address
     }
     /// Returns the number of elements.
+    #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
@@ -514,10 +528,12 @@ impl<'a, T: Plain> ViewMut<'a, T> {
         self.len == 0
     }
     /// Returns the device it is on.
+    #[inline]
     pub fn device(&self) -> &'a Device {
         self.device
     }
     /// Reborrows the view for a shorter lifetime.
+    #[inline]
     pub fn reborrow(&mut self) -> ViewMut<'_, T> {
         ViewMut {
             address: self.address,
@@ -528,6 +544,7 @@ impl<'a, T: Plain> ViewMut<'a, T> {
         }
     }
     /// Returns a read-only view of the same elements.
+    #[inline]
     pub fn view(&self) -> View<'_, T> {
         View {
             address: self.address,
@@ -597,9 +614,11 @@ impl<'a, T: Plain> ViewMut<'a, T> {
     }
     /// Returns the elements mutably if they are in host memory and no [`Graph`](super::Graph) may
     /// write them.
+    #[inline]
     pub fn host_mut(&mut self) -> Option<&mut [T]> {
         self.reborrow().into_host_mut()
     }
+    #[inline]
     pub(crate) fn into_host_mut(self) -> Option<&'a mut [T]> {
         if !is_open(self.device, self.owner) {
             return None;

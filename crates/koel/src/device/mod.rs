@@ -242,6 +242,7 @@ impl Device {
     }
 
     /// Returns the kind of device.
+    #[inline]
     pub fn kind(&self) -> DeviceKind {
         match &self.0.backing {
             Backing::Cpu(_) => DeviceKind::Cpu,
@@ -257,6 +258,7 @@ impl Device {
         self.kind() != DeviceKind::Cpu
     }
     /// Returns whether its memory is host memory.
+    #[inline]
     fn is_host(&self) -> bool {
         self.kind() != DeviceKind::Cuda
     }

@@ -23,6 +23,7 @@ impl<T: Element> Stored<T> {
         Stored::Mapped(Mapped { file: file.clone(), section, device: device.clone() })
     }
     /// Returns a view of all elements.
+    #[inline]
     pub(crate) fn view(&self) -> View<'_, T> {
         match self {
             Stored::Own(buffer) => buffer.view(),
@@ -30,6 +31,7 @@ impl<T: Element> Stored<T> {
         }
     }
     /// Returns the elements; none if they are in GPU memory.
+    #[inline]
     pub(crate) fn host(&self) -> &[T] {
         self.view().host().unwrap_or(&[])
     }
@@ -54,6 +56,24 @@ impl<T: Element> Stored<T> {
             Stored::Own(buffer) => Some(buffer),
             Stored::Mapped(_) => None,
         }
+    }
+    /// Returns the elements mutably if they are in their own host memory and no graph may write
+    /// them.
+    #[inline]
+    pub(crate) fn own_mut(&mut self) -> Option<&mut [T]> {
+        match self {
+            Stored::Own(buffer) => buffer.host_mut(),
+            Stored::Mapped(_) => None,
+        }
+    }
+    /// Copies the first `len` elements of a file to own memory. Returns whether they can be
+    /// [changed](Self::own_mut) now. Errors: out of memory; faults of the file.
+    pub(crate) fn make_own(&mut self, len: usize) -> Result<bool> {
+        if let Stored::Mapped(of) = self {
+            let device = of.device.clone();
+            *self = Stored::Own(self.upload(len, &device)?);
+        }
+        Ok(self.own_mut().is_some())
     }
     /// Returns own memory for `len` elements with arbitrary contents, reusing memory that is large
     /// enough.

@@ -1,12 +1,10 @@
 //! Exports all pairs of a map.
-use super::{LayoutOf, Pairs};
-use crate::cpu;
+use super::Pairs;
 use crate::device::{Apart, Stream, ViewMut};
 use crate::error::{Result, check_length};
 use crate::table::{Family, Storage, THREADS, Table};
 use crate::types::{KeyBits, ValueBits};
 use koel_kernels::map::export::map_export;
-use koel_kernels::table::layout::Layout;
 
 /// Downloads all pairs, each converted.
 pub(super) fn pairs_of<K: KeyBits, V: ValueBits, T: Send>(
@@ -48,10 +46,9 @@ pub(super) fn export<K: KeyBits, V: ValueBits>(
         }
         Storage::Cpu(on_cpu) => {
             let (keys, values) = (keys.elements("keys")?, values.elements("values")?);
-            let (shape, seed) = (table.plan.shape, on_cpu.seed);
-            let pairs = cpu::pairs::<LayoutOf<K, V>>(shape, on_cpu.words(shape), &on_cpu.stash);
-            for ((mixed, value), (to_key, to_value)) in pairs.zip(keys.iter_mut().zip(values)) {
-                (*to_key, *to_value) = (LayoutOf::<K, V>::unmixed(seed, mixed), value);
+            let pairs = on_cpu.entries(table.plan.shape);
+            for (pair, (to_key, to_value)) in pairs.zip(keys.iter_mut().zip(values)) {
+                (*to_key, *to_value) = pair;
             }
             count.elements("count")?[0] = n as u64;
             Ok(())

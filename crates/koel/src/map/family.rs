@@ -84,6 +84,7 @@ impl<K: KeyBits, V: ValueBits> Family for Pairs<K, V> {
         Ok(())
     }
 
+    #[inline]
     fn probe<'a>(
         shape: Shape,
         seed: u32,

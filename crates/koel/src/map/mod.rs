@@ -71,6 +71,7 @@ mod export;
 mod family;
 mod file;
 mod host;
+mod host_ref;
 mod join;
 pub(crate) mod kernels;
 mod lookup;
@@ -95,7 +96,8 @@ pub use crate::types::{Key, Value};
 pub use builder::MapBuilder;
 pub(crate) use builder::SlotMapBuilder;
 pub(crate) use family::Pairs;
-pub use host::HostMap;
+pub use host::{Entry, HostMap};
+pub use host_ref::{HostMapRef, Iter};
 pub use join::MapJoiner;
 use koel_kernels::hash::mix::mix64;
 pub use koel_kernels::map::find::MapRef;
@@ -320,7 +322,7 @@ impl<K: SlotKey, V: SlotValue> Map<K, V> {
     }
     /// Returns what the CPU engine needs for lookups; `None` if kernels look keys up.
     pub(crate) fn finder(&self) -> Result<Option<cpu::PairFinder<'_, LayoutFor<K, V>>>> {
-        self.as_table().host()
+        self.as_table().finder()
     }
     /// Returns the table as a kernel argument, for lookups in a kernel launched on `stream`. The
     /// argument owns nothing: do not drop, rebuild or update the map before the kernel has run.

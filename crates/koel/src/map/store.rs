@@ -2,7 +2,7 @@
 use super::builder::{SlotMapBuilder, plan_of};
 use super::join::Joiner;
 use super::{MapOptions, Operation, Pairs, export};
-use crate::cpu::PairFinder;
+use crate::cpu::Altered;
 use crate::device::graph::{WAITS, outside_only};
 use crate::device::memory::{collect, collect_later, value_if_found};
 use crate::device::{Device, Stream, View, ViewMut};
@@ -17,7 +17,9 @@ use crate::table::sending::RouteTuning;
 use crate::table::update::{
     Batch, HostBatch, HostOperations, Operations, Outcome, UpdateTuning, Updater, update_once,
 };
-use crate::table::{BuildReport, Contains, Family, HostTable, Storage, Table, contains};
+use crate::table::{
+    BuildReport, Contains, Family, HostTable, Storage, Table, contains, host_table,
+};
 use crate::types::{Bits, KeyBits, ValueBits};
 use koel_kernels::map::join::keep;
 use std::io::{Read, Seek, Write};
@@ -66,6 +68,29 @@ pub trait MapStore: Contains + Sized + Send + Sync + 'static {
     where
         Self: 'm;
     fn host(&self) -> Result<Option<Self::Host<'_>>>;
+    /// Returns whether host code may change the map, after its file was copied to its own memory.
+    /// Errors: out of memory; faults of the file.
+    fn make_own(&mut self) -> Result<bool>;
+    /// Returns the value of a key. As the next ones, for maps that are [their own](Self::make_own).
+    fn find_own(&self, key: Self::Key) -> Option<Self::Value>;
+    /// Sets the value of a key to what `change` makes of it; `None` is that of a missing key. Only
+    /// insertions can be left. Allocates nothing.
+    fn alter(
+        &mut self,
+        key: Self::Key,
+        change: impl FnOnce(Option<Self::Value>) -> Option<Self::Value>,
+    ) -> Altered<Self::Value>;
+    /// Removes the pairs that are not to be kept. Allocates nothing.
+    fn retain(&mut self, keep: impl FnMut(Self::Key, Self::Value) -> bool);
+    /// Removes all pairs, and keeps the memory.
+    fn clear(&mut self);
+    /// Makes room for more pairs. Errors: out of memory.
+    fn reserve(&mut self, more: usize) -> Result<()>;
+    /// Makes room for one more pair where a batch of one would take long for that. Errors: out of
+    /// memory.
+    fn reserve_row(&mut self) -> Result<()> {
+        Ok(())
+    }
 
     fn get<T: Send>(
         &self,
@@ -166,19 +191,13 @@ pub struct RowsTo<'a, V> {
 
 /// A map with keys and values in slots.
 pub struct SlotMap<K: KeyBits, V: ValueBits>(pub(super) Table<Pairs<K, V>>);
-/// A map with keys and values in slots, in host memory.
-pub struct HostPairs<'m, K: KeyBits, V: ValueBits>(PairFinder<'m, LayoutOf<K, V>>);
-impl<K: KeyBits, V: ValueBits> HostTable for HostPairs<'_, K, V> {
-    type Key = K;
-    type Value = V;
-    #[inline]
-    fn find(&self, key: K) -> Option<V> {
-        self.0.get(key)
-    }
-}
 /// Updates maps with keys and values in slots.
 pub struct SlotMapUpdater<K: KeyBits, V: ValueBits>(pub(super) Updater<Pairs<K, V>>);
 contains! { impl[K: KeyBits, V: ValueBits] SlotMap<K, V>, K, |map| map.0 }
+host_table! {
+    /// A map with keys and values in slots, in host memory.
+    HostPairs, HostPairsIter [K: KeyBits, V: ValueBits] [K, V]: Pairs<K, V>, K, V
+}
 #[allow(private_interfaces, reason = "other crates cannot name the trait")]
 impl<K: KeyBits, V: ValueBits> MapStore for SlotMap<K, V> {
     type Value = V;
@@ -233,8 +252,29 @@ impl<K: KeyBits, V: ValueBits> MapStore for SlotMap<K, V> {
         export::export(&self.0, stream, keys, values, count)
     }
     type Host<'m> = HostPairs<'m, K, V>;
+    #[inline]
     fn host(&self) -> Result<Option<HostPairs<'_, K, V>>> {
         Ok(self.0.host()?.map(HostPairs))
+    }
+    fn make_own(&mut self) -> Result<bool> {
+        self.0.make_own()
+    }
+    #[inline]
+    fn find_own(&self, key: K) -> Option<V> {
+        self.0.find_own(key)
+    }
+    #[inline]
+    fn alter(&mut self, key: K, change: impl FnOnce(Option<V>) -> Option<V>) -> Altered<V> {
+        self.0.alter(key, change)
+    }
+    fn retain(&mut self, keep: impl FnMut(K, V) -> bool) {
+        self.0.retain(keep);
+    }
+    fn clear(&mut self) {
+        self.0.clear();
+    }
+    fn reserve(&mut self, more: usize) -> Result<()> {
+        self.0.reserve(more, MapOptions::default().into())
     }
 
     fn get<T: Send>(&self, keys: &[K], of_bits: impl Fn(V) -> T + Sync) -> Result<Vec<Option<T>>> {

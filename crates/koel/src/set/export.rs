@@ -1,13 +1,10 @@
 //! Exports all keys of a set.
 use super::Keys;
-use crate::cpu;
 use crate::device::{Apart, Stream, ViewMut};
 use crate::error::{Result, check_length};
 use crate::table::{Family, Storage, THREADS, Table};
 use crate::types::KeyBits;
 use koel_kernels::set::export::set_export;
-use koel_kernels::set::layout::unmixed;
-use koel_kernels::table::layout::Layout;
 
 /// Downloads all keys, each converted.
 pub(super) fn keys_of<K: KeyBits, T: Send>(
@@ -43,12 +40,8 @@ pub(super) fn export<K: KeyBits>(
             unsafe { set_export::launch(stream, grid, table, keys_arg, count_arg) }
         }
         Storage::Cpu(on_cpu) => {
-            let (shape, seed, stash) = (table.plan.shape, on_cpu.seed, &on_cpu.stash);
-            let in_slots = cpu::set::keys(shape, on_cpu.words(shape));
-            let held = stash.held().map(|_| K::EMPTY);
-            let all = in_slots.chain(stash.iter().map(K::Pairs::key)).chain(held);
             let to = keys.elements("keys")?.iter_mut();
-            to.zip(all).for_each(|(to, mixed)| *to = unmixed(seed, mixed));
+            to.zip(on_cpu.entries(table.plan.shape)).for_each(|(to, (key, _))| *to = key);
             count.elements("count")?[0] = n as u64;
             Ok(())
         }

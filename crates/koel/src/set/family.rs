@@ -69,6 +69,7 @@ impl<K: KeyBits> Family for Keys<K> {
         kernels::build(stream, plan, seeds, keys, table, scratch)
     }
 
+    #[inline]
     fn probe<'a>(
         shape: Shape,
         seed: u32,

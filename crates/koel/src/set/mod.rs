@@ -70,6 +70,7 @@ mod export;
 mod family;
 mod file;
 mod host;
+mod host_ref;
 mod kernels;
 mod store;
 #[cfg(test)]
@@ -87,6 +88,7 @@ pub use builder::SetBuilder;
 pub use combine::{SetCombiner, difference, intersection, union, unique};
 pub(crate) use family::Keys;
 pub use host::HostSet;
+pub use host_ref::{HostSetRef, Iter};
 pub use koel_kernels::set::find::SetRef;
 pub use koel_kernels::set::layout;
 use koel_kernels::table::layout::Shape;

@@ -1,7 +1,7 @@
 //! How sets are stored: see [`SetStore`].
 use super::combine::combine;
 use super::{Keys, SetOptions, export, operations_on};
-use crate::cpu;
+use crate::cpu::Altered;
 use crate::device::{Device, Stream, View, ViewMut};
 use crate::error::Result;
 use crate::file::filed::Parts;
@@ -13,7 +13,9 @@ use crate::set::SetOperation;
 use crate::table::update::{
     HostBatch, HostOperations, Operations, Outcome, UpdateTuning, Updater, update_once,
 };
-use crate::table::{BuildReport, Builder, Contains, Family, HostTable, Table, contains};
+use crate::table::{
+    BuildReport, Builder, Contains, Family, HostTable, Table, contains, host_table,
+};
 use crate::types::KeyBits;
 use std::io::{Read, Seek, Write};
 
@@ -50,10 +52,24 @@ pub trait SetStore: Contains + Sized + Send + Sync + 'static {
         count: ViewMut<'_, u64>,
     ) -> Result<()>;
     /// The set in host memory.
-    type Host<'s>: HostTable<Key = Self::Key>
+    type Host<'s>: HostTable<Key = Self::Key, Value = ()>
     where
         Self: 's;
     fn host(&self) -> Result<Option<Self::Host<'_>>>;
+    /// As of [maps](crate::map::MapStore::make_own). So are the next ones.
+    fn make_own(&mut self) -> Result<bool>;
+    fn find_own(&self, key: Self::Key) -> bool;
+    fn alter(
+        &mut self,
+        key: Self::Key,
+        change: impl FnOnce(Option<()>) -> Option<()>,
+    ) -> Altered<()>;
+    fn retain(&mut self, keep: impl FnMut(Self::Key) -> bool);
+    fn clear(&mut self);
+    fn reserve(&mut self, more: usize) -> Result<()>;
+    fn reserve_row(&mut self) -> Result<()> {
+        Ok(())
+    }
 
     /// Applies batches, and keeps scratch memory across them.
     type Updater;
@@ -96,16 +112,6 @@ pub trait SetStore: Contains + Sized + Send + Sync + 'static {
     fn file(&self) -> Option<&Mapping>;
 }
 
-/// A set with keys in slots, in host memory.
-pub struct HostKeys<'s, K: KeyBits>(cpu::Finder<cpu::set::Keys<'s, K>>);
-impl<K: KeyBits> HostTable for HostKeys<'_, K> {
-    type Key = K;
-    type Value = ();
-    #[inline]
-    fn find(&self, key: K) -> Option<()> {
-        self.0.get(key)
-    }
-}
 /// A set with keys in slots.
 pub struct SlotSet<K: KeyBits>(pub(super) Table<Keys<K>>);
 /// Builds sets with keys in slots.
@@ -113,6 +119,10 @@ pub struct SlotSetBuilder<K: KeyBits>(Builder<Keys<K>>);
 /// Updates sets with keys in slots.
 pub struct SlotSetUpdater<K: KeyBits>(pub(super) Updater<Keys<K>>);
 contains! { impl[K: KeyBits] SlotSet<K>, K, |set| set.0 }
+host_table! {
+    /// A set with keys in slots, in host memory.
+    HostKeys, HostKeysIter [K: KeyBits] [K]: Keys<K>, K, ()
+}
 
 #[allow(private_interfaces, reason = "other crates cannot name the trait")]
 impl<K: KeyBits> SetStore for SlotSet<K> {
@@ -166,8 +176,29 @@ impl<K: KeyBits> SetStore for SlotSet<K> {
         export::export(&self.0, stream, keys, count)
     }
     type Host<'s> = HostKeys<'s, K>;
+    #[inline]
     fn host(&self) -> Result<Option<HostKeys<'_, K>>> {
         Ok(self.0.host()?.map(HostKeys))
+    }
+    fn make_own(&mut self) -> Result<bool> {
+        self.0.make_own()
+    }
+    #[inline]
+    fn find_own(&self, key: K) -> bool {
+        self.0.find_own(key).is_some()
+    }
+    #[inline]
+    fn alter(&mut self, key: K, change: impl FnOnce(Option<()>) -> Option<()>) -> Altered<()> {
+        self.0.alter(key, change)
+    }
+    fn retain(&mut self, mut keep: impl FnMut(K) -> bool) {
+        self.0.retain(|key, ()| keep(key));
+    }
+    fn clear(&mut self) {
+        self.0.clear();
+    }
+    fn reserve(&mut self, more: usize) -> Result<()> {
+        self.0.reserve(more, SetOptions::default().into())
     }
 
     type Updater = SlotSetUpdater<K>;

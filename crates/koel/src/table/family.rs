@@ -2,7 +2,7 @@
 use super::plan::Plan;
 use super::slots::{Handles, Slots, stash_words};
 use super::words_of;
-use super::{KeyOf, Settings, Table, WordOf};
+use super::{EntryOf, KeyOf, Settings, Table, WordOf};
 use crate::cpu;
 use crate::device::{Device, Element, Stream};
 use crate::error::Result;
@@ -29,7 +29,7 @@ pub(crate) trait Family: Sized {
     type CpuScratch: Scratch;
     type KernelScratch: Scratch;
     /// The table as lookups by the CPU engine see it.
-    type Probe<'a>: cpu::Probe<Key = KeyOf<Self>>
+    type Probe<'a>: cpu::Probe<Key = KeyOf<Self>, Value = EntryOf<Self>>
     where
         Self: 'a;
     /// The table as a kernel argument.

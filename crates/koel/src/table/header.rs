@@ -41,13 +41,23 @@ pub(crate) fn header_words<V: Number>(
     held: Option<V>,
 ) -> [u32; header::WORDS] {
     let mut words = [0; header::WORDS];
-    let value = held.map_or(0, Number::widened);
     words[header::SEED as usize] = seed;
+    words[header::FOREIGN as usize] = 1;
+    set_counts(&mut words, pairs, stashed, held);
+    words
+}
+/// Sets what changes with the entries.
+#[inline]
+pub(crate) fn set_counts<V: Number>(
+    words: &mut [u32],
+    pairs: usize,
+    stashed: usize,
+    held: Option<V>,
+) {
+    let value = held.map_or(0, Number::widened);
     words[header::PAIRS as usize] = pairs as u32;
     words[header::STASHED as usize] = stashed as u32;
-    words[header::FOREIGN as usize] = 1;
     words[header::HELD as usize] = held.is_some() as u32;
     words[header::HELD_VALUE as usize] = value as u32;
     words[header::HELD_VALUE as usize + 1] = (value >> 32) as u32;
-    words
 }

@@ -12,8 +12,8 @@ mod contains;
 mod family;
 pub(crate) mod file;
 pub(crate) mod header;
-mod host;
 mod lookup;
+mod one_key;
 pub(crate) mod plan;
 pub(crate) mod sending;
 pub(crate) mod slots;
@@ -28,8 +28,8 @@ pub(crate) use builder::{Builder, Settings};
 pub(crate) use contains::{Contains, contains};
 pub(crate) use family::{CpuBuild, DeviceLayout, Family, Scratch};
 use header::{Header, header_words, read_header};
-pub(crate) use host::HostTable;
 use koel_kernels::table::layout::{EMPTY, Layout, Shape};
+pub(crate) use one_key::{EntryOf, HostBuckets, HostTable, host_table};
 use plan::Plan;
 pub(crate) use slots::Handles;
 use slots::Slots;
@@ -116,6 +116,7 @@ enum Progress {
 }
 
 /// Returns the number of words in the buckets of a table.
+#[inline]
 pub(crate) fn words_of<F: Family>(shape: Shape) -> usize {
     shape.all_buckets() as usize * <F::Buckets as cpu::Buckets>::WORDS
 }
@@ -156,6 +157,14 @@ impl<F: Family> Table<F> {
     }
     fn set_progress(&self, progress: Progress) {
         *self.report.lock().unwrap_or_else(|e| e.into_inner()) = progress;
+    }
+    /// Returns the report of a table of the CPU engine, which knows it when it returns.
+    #[inline]
+    fn known(&self) -> BuildReport {
+        match *self.report.lock().unwrap_or_else(|e| e.into_inner()) {
+            Progress::Known(report) => report,
+            Progress::InHeader { .. } => unreachable!("only kernels leave a report in the header"),
+        }
     }
     /// Returns the number of entries.
     pub(crate) fn len(&self) -> Result<usize> {
@@ -339,9 +348,16 @@ impl<F: Family> OnCpu<F> {
         self.table.bytes() + self.stash.bytes() + self.header.bytes()
     }
     /// Returns the words of the buckets, without further memory of the table.
+    #[inline]
     pub(crate) fn words(&self, shape: Shape) -> &[WordOf<F>] {
         self.table.host().get(..words_of::<F>(shape)).unwrap_or(&[])
     }
+    /// Returns the entries, in slot order.
+    #[inline]
+    pub(crate) fn entries(&self, shape: Shape) -> cpu::Iter<'_, F::Buckets> {
+        cpu::Iter::new(shape, self.seed, self.words(shape), &self.stash)
+    }
+    #[inline]
     pub(crate) fn finder(&self, shape: Shape) -> Result<cpu::Finder<F::Probe<'_>>> {
         Ok(cpu::Finder::new(F::probe(shape, self.seed, self.words(shape), &self.stash)?))
     }

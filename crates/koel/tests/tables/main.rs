@@ -6,6 +6,7 @@ mod any_tables;
 mod arranged;
 mod chosen_keys;
 mod groups;
+mod host;
 mod keys128;
 mod map;
 mod map_reproducible;

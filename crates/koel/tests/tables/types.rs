@@ -957,7 +957,7 @@ fn check_host<K: Key + Debug, V: Value + PartialEq + Debug>(
                 let (expected, host) = (map.get(&asked).unwrap(), map.host().unwrap());
                 for (&key, expected) in asked.iter().zip(expected) {
                     assert_eq!(host.get(key), expected, "{key:?}, {name}, {n}, {load}");
-                    assert_eq!(host.contains(key), expected.is_some(), "{key:?}, {name}");
+                    assert_eq!(host.contains_key(key), expected.is_some(), "{key:?}, {name}");
                 }
             };
             check(&map);

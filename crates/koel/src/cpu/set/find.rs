@@ -1,10 +1,11 @@
 //! Sets as [lookups](crate::cpu::Finder) see them.
 use crate::cpu::find::Probe;
-use crate::cpu::simd::{Compared, GROUP, Simd, halves};
+use crate::cpu::simd::{Compared, GROUP, Simd};
 use crate::cpu::stash::Stash;
+use crate::cpu::{OfSet, place};
 use crate::error::{Result, check_length};
 use bytemuck::Pod;
-use koel_kernels::set::layout::{Member, mixed, search};
+use koel_kernels::set::layout::{Member, mixed};
 use koel_kernels::table::layout::{Layout, Shape};
 
 /// Keys in buckets, and their stash.
@@ -19,6 +20,7 @@ impl<'a, K: Member> Keys<'a, K> {
     /// Of a set that [`build`](super::build) or another device built with this seed.
     ///
     /// Errors: a length that does not fit the shape.
+    #[inline]
     pub(crate) fn new(
         shape: Shape,
         seed: u32,
@@ -28,10 +30,6 @@ impl<'a, K: Member> Keys<'a, K> {
         let expected = shape.all_buckets() as usize * K::SLOTS as usize;
         check_length("table", slots.len(), "shape", expected)?;
         Ok(Keys { shape, seed, slots, stash })
-    }
-    #[inline(always)]
-    fn keys(&self, place: u32) -> &'a [K] {
-        &self.slots[place as usize * K::SLOTS as usize..][..K::SLOTS as usize]
     }
 }
 impl<K: Member + Pod> Probe for Keys<'_, K> {
@@ -68,12 +66,7 @@ impl<K: Member + Pod> Probe for Keys<'_, K> {
     }
     #[inline]
     fn find(&self, key: K) -> Option<()> {
-        let key = mixed(self.seed, key);
-        if key == K::EMPTY {
-            return self.held();
-        }
-        let found = search(self.shape, key, |place| halves(self.keys(place)));
-        found.unwrap_or_else(|| self.stash.get(key).is_some()).then_some(())
+        place::find::<OfSet<K>>(self.shape, self.seed, self.slots, self.stash, key)
     }
     #[inline(always)]
     fn held(&self) -> Option<()> {

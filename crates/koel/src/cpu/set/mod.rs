@@ -358,8 +358,3 @@ pub(crate) fn keys_of_bucket<K: Member>(
     let is_key = move |&(s, &key): &(u32, &K)| key != K::EMPTY && fillers >> s & 1 == 0;
     (0..).zip(slots).filter(is_key).map(|(_, &key)| key)
 }
-/// Returns the mixed keys in the slots of a set, in slot order.
-pub(crate) fn keys<K: Member>(shape: Shape, table: &[K]) -> impl Iterator<Item = K> {
-    let buckets = (0..).zip(table.chunks_exact(K::SLOTS as usize));
-    buckets.flat_map(move |(place, slots)| keys_of_bucket(shape, place, slots))
-}

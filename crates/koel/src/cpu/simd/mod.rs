@@ -408,6 +408,7 @@ impl Level {
         levels
     }
     /// Returns the best set that this machine has.
+    #[inline]
     pub(crate) fn best() -> Level {
         static BEST: OnceLock<Level> = OnceLock::new();
         *BEST.get_or_init(|| Level::available().pop().unwrap_or(Level::Portable))

@@ -1,6 +1,9 @@
-//! Lookups of one key after the other in tables of rows in host memory.
+//! Tables of rows in host memory of which one key at a time is asked.
 use crate::rows::HostRows;
 use crate::table::HostTable;
+use std::iter::{Copied, Map, Zip};
+use std::ops::Range;
+use std::slice::Iter;
 
 /// Rows of keys.
 pub struct HostKeys<'t>(pub(super) HostRows<'t, &'t [u128]>);
@@ -9,20 +12,44 @@ pub struct HostPairs<'t, V> {
     pub(super) keys: HostKeys<'t>,
     pub(super) values: &'t [V],
 }
-impl HostTable for HostKeys<'_> {
+/// Returns those of the rows that exist.
+fn existing(rows: Range<usize>, len: usize) -> Range<usize> {
+    rows.start.min(len)..rows.end.min(len)
+}
+impl<'t> HostTable for HostKeys<'t> {
     type Key = u128;
-    type Value = usize;
-    /// Returns the row of a key.
+    type Value = ();
+    type Entries = Map<Copied<Iter<'t, u128>>, fn(u128) -> (u128, ())>;
     #[inline]
-    fn find(&self, key: u128) -> Option<usize> {
-        self.0.row(&[key][..])
+    fn find(&self, key: u128) -> Option<()> {
+        self.0.row(&[key][..]).map(|_| ())
+    }
+    fn len(&self) -> usize {
+        self.0.keys.len()
+    }
+    fn slots(&self) -> usize {
+        self.len()
+    }
+    fn entries(&self, rows: Range<usize>) -> Self::Entries {
+        self.0.keys[existing(rows, self.len())].iter().copied().map(|key| (key, ()))
     }
 }
-impl<V: Copy> HostTable for HostPairs<'_, V> {
+impl<'t, V: Copy> HostTable for HostPairs<'t, V> {
     type Key = u128;
     type Value = V;
+    type Entries = Zip<Copied<Iter<'t, u128>>, Copied<Iter<'t, V>>>;
     #[inline]
     fn find(&self, key: u128) -> Option<V> {
-        self.values.get(self.keys.find(key)?).copied()
+        self.values.get(self.keys.0.row(&[key][..])?).copied()
+    }
+    fn len(&self) -> usize {
+        self.keys.len()
+    }
+    fn slots(&self) -> usize {
+        self.keys.len()
+    }
+    fn entries(&self, rows: Range<usize>) -> Self::Entries {
+        let rows = existing(rows, self.len());
+        self.keys.0.keys[rows.clone()].iter().copied().zip(self.values[rows].iter().copied())
     }
 }

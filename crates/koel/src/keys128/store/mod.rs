@@ -2,6 +2,7 @@
 mod host;
 mod join;
 mod map;
+mod one_key;
 mod set;
 
 use crate::file::stored::Stored;

@@ -465,13 +465,16 @@ impl<F: Updatable> Updater<F> {
     fn grown_load(&self) -> f64 {
         self.settings.load.min(MAX_GROWN_LOAD)
     }
-    /// Rebuilds the table with room for `pairs` pairs; on a CPU, where small batches are cheap, for
-    /// twice as many as now if that is more, so that growth in small steps costs little per step.
+    /// Makes room for `pairs` pairs; on a CPU, where small batches are cheap, for twice as many as
+    /// now if that is more, so that growth in small steps costs little per step.
     fn grow(&self, table: &mut Table<F>, stream: &Stream, pairs: usize) -> Result<()> {
         let room = match &table.storage {
             Storage::Cpu(_) => pairs.max(2 * table.len()?),
             Storage::Kernels(_) => pairs,
         };
+        if table.double(room, self.grown_load())? {
+            return Ok(());
+        }
         let is_possible = F::plan(room, self.grown_load()).is_ok();
         self.rebuild(table, stream, if is_possible { room } else { pairs })
     }

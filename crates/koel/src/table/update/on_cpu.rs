@@ -1,7 +1,7 @@
 //! Updates of tables of the CPU engine: in place where that suffices, else of whole partitions.
 use super::{
-    Batch, BatchOf, HostOperations, KeyOf, Lengths, Operations, Outcome, Updatable, UpdateTuning,
-    Updater, slots_of,
+    Batch, BatchOf, HostOperations, KeyOf, Lengths, MAX_GROWN_LOAD, Operations, Outcome, Updatable,
+    UpdateTuning, Updater, slots_of,
 };
 use crate::cpu::{self, Buckets, Distributed, InPlace, Updated};
 use crate::device::graph::{WAITS, outside_only};
@@ -10,7 +10,8 @@ use crate::device::{Apart, Device, Element, not_on_host};
 use crate::error::{Error, Result, outcomes_or};
 use crate::fallible::repeat;
 use crate::file::stored::Stored;
-use crate::table::header::read_header;
+use crate::table::header::set_counts;
+use crate::table::plan::Plan;
 use crate::table::{
     BuildReport, Family, OnCpu, Progress, Settings, Storage, Table, ValueOf, WordOf, words_of,
 };
@@ -82,7 +83,7 @@ impl<F: Updatable> Table<F> {
         let Updated { new, gone, .. } = done.updated;
         on_cpu.erased += gone;
         if (new, gone) != (0, 0) {
-            self.changed_on_cpu(done.updated)?;
+            self.count_on_cpu(new, gone)?;
         }
         Ok(done)
     }
@@ -106,7 +107,7 @@ impl<F: Updatable> Table<F> {
         if recounts {
             on_cpu.erased = 0;
         }
-        self.changed_on_cpu(done)?;
+        self.count_on_cpu(done.new, done.gone)?;
         Ok(done)
     }
     /// Applies a batch as far as there is room. Errors: if `again` is not set, nothing was changed.
@@ -137,6 +138,33 @@ impl<F: Updatable> Table<F> {
             Err(e) => Err(e),
         }
     }
+    /// Doubles the buckets of a table on a CPU, if that makes room for `room` entries. Returns whether
+    /// it did; if not, the table is as before. Errors: out of memory; then, too.
+    pub(super) fn double(&mut self, room: usize, load: f64) -> Result<bool> {
+        let Storage::Cpu(on_cpu) = &mut self.storage else { return Ok(false) };
+        let (shape, device) = (self.plan.shape, &self.device);
+        let Some(larger) = cpu::doubled(shape) else { return Ok(false) };
+        let slots = slots_of::<F>(larger) as f64;
+        let Ok(plan) = F::plan(room, load) else { return Ok(false) };
+        if room as f64 > MAX_GROWN_LOAD * slots {
+            return Ok(false);
+        }
+        let len = words_of::<F>(larger);
+        let mut words = device.alloc(len)?;
+        let Some(to) = words.host_mut() else { return Ok(false) };
+        let from = (shape, on_cpu.words(shape), &on_cpu.stash);
+        let stash =
+            cpu::double::<F::Buckets>(device, on_cpu.seed, from, (larger, to), F::EMPTY_WORD)?;
+        on_cpu.table = Stored::Own(words);
+        (on_cpu.stash, on_cpu.erased) = (stash, 0);
+        self.plan = Plan { shape: larger, ..plan };
+        let slots = slots_of::<F>(larger);
+        self.count_on_cpu(0, 0)?;
+        if let Progress::Known(report) = self.report.get_mut().unwrap_or_else(|e| e.into_inner()) {
+            *report = BuildReport { slots, ..*report };
+        }
+        Ok(true)
+    }
     /// Returns whether a table with `more` entries should grow.
     fn is_crowded(&self, more: usize, tuning: UpdateTuning) -> Result<bool> {
         Ok((self.len()? + more) as f64 > tuning.crowded * slots_of::<F>(self.plan.shape) as f64)
@@ -148,18 +176,42 @@ impl<F: Updatable> Table<F> {
             Storage::Kernels(_) => false,
         }
     }
-    /// Records a change by the CPU engine.
-    fn changed_on_cpu(&mut self, updated: Updated) -> Result<()> {
+    /// Counts entries that the CPU engine has inserted, and those that it has removed.
+    #[inline]
+    fn count_on_cpu(&mut self, new: usize, gone: usize) -> Result<()> {
+        let Progress::Known(report) = self.report.get_mut().unwrap_or_else(|e| e.into_inner())
+        else {
+            unreachable!("only kernels leave a report in the header")
+        };
         let Storage::Cpu(on_cpu) = &mut self.storage else { return Ok(()) };
-        let header = on_cpu.header.view();
-        let before = read_header::<ValueOf<F>>(header.elements("header")?).pairs as usize;
-        let entries = before + updated.new - updated.gone;
-        on_cpu.write_header(entries)?;
-        let (stashed, bytes) = (on_cpu.stash.len(), on_cpu.bytes());
-        if let Progress::Known(report) = self.report.get_mut().unwrap_or_else(|e| e.into_inner()) {
-            *report = BuildReport { entries, stashed, bytes, ..*report };
-        }
+        report.entries = report.entries + new - gone;
+        report.stashed = on_cpu.stash.len();
+        report.bytes = on_cpu.bytes();
+        let stash = &on_cpu.stash;
+        let mut header = on_cpu.header.view_mut();
+        set_counts(header.elements("header")?, report.entries, stash.len(), stash.held());
         Ok(())
+    }
+    /// Counts entries of which one key at a time has changed.
+    #[inline]
+    pub(in crate::table) fn count_one(&mut self, new: usize, gone: usize) {
+        let Ok(()) = self.count_on_cpu(new, gone) else {
+            unreachable!("no graph writes the header")
+        };
+        let Storage::Cpu(on_cpu) = &mut self.storage else { return };
+        on_cpu.erased += gone;
+        if on_cpu.erased >= slots_of::<F>(self.plan.shape) {
+            self.recount();
+        }
+    }
+    /// Computes all class bits anew.
+    #[cold]
+    fn recount(&mut self) {
+        let none =
+            cpu::Batch { keys: &[], values: &[], operation: operation::ERASE, operations: &[] };
+        let most = u32::MAX;
+        // Without memory for it, more lookups read a second bucket, and the next removal tries again.
+        drop(self.update_partitions(none, &mut [], false, most, &mut Memory::default()));
     }
 }
 /// Returns a batch as the CPU engine takes it.

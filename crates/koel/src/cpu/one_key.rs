@@ -1,0 +1,160 @@
+//! Changes of one key, which allocate nothing.
+//!
+//! The rules are those of batches [in place](super::in_place). As nobody else changes the table,
+//! keys of the stash and the ambiguous key are changed here, too. Only an insertion for which two
+//! evictions make no room is left.
+use super::bucketed::{Buckets, MAX_SLOTS, PairOf};
+use super::in_place::{In, Part};
+use super::place::Place;
+use super::stash::Stash;
+use koel_kernels::table::layout::{EMPTY, Layout, Shape, class};
+
+/// What a change of one key came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Altered<V> {
+    /// The value before; `None` if the key was missing.
+    pub before: Option<V>,
+    /// The value after, or the one that was to be inserted.
+    pub after: Option<V>,
+    /// Whether the insertion is left: the table is as before.
+    pub is_left: bool,
+}
+impl<V> Altered<V> {
+    /// Of a change that is done.
+    pub(crate) fn done(before: Option<V>, after: Option<V>) -> Altered<V> {
+        Altered { before, after, is_left: false }
+    }
+    /// Returns the value whose insertion is left.
+    pub(crate) fn left(self) -> Option<V> {
+        self.after.filter(|_| self.is_left)
+    }
+}
+
+/// A table of which one key at a time changes.
+pub(crate) struct OneKey<'a, B: Buckets> {
+    pub shape: Shape,
+    pub seed: u32,
+    pub words: &'a mut [B::Word],
+    pub stash: &'a mut Stash<B::Pairs>,
+}
+impl<L: Layout, B: Buckets<Pairs = L>> OneKey<'_, B> {
+    /// Sets the value of a key to what `change` makes of it; `None` is that of a missing key. Only
+    /// insertions can be left.
+    #[inline]
+    pub(crate) fn alter(
+        &mut self,
+        key: L::Key,
+        change: impl FnOnce(Option<B::Value>) -> Option<B::Value>,
+    ) -> Altered<B::Value> {
+        let mixed = L::mixed(self.seed, key);
+        if mixed == L::AMBIGUOUS {
+            let of_pair = |value| B::value(L::pair(mixed, value));
+            let before = self.stash.held().map(of_pair);
+            let after = change(before);
+            self.stash.hold(after.map(|value| L::value(B::with_value(mixed, value))));
+            return Altered::done(before, after);
+        }
+        let h = L::hash(mixed);
+        let place = self.part().place(mixed, h);
+        match place {
+            Place::Slot(bucket, slot) => {
+                let before = Some(B::value(B::pair(self.words, bucket, slot)));
+                let after = change(before);
+                match after {
+                    // The order of the pairs does not depend on their values.
+                    Some(value) if B::VALUES => {
+                        B::put(self.words, bucket, slot, B::with_value(mixed, value));
+                    }
+                    Some(_) => {}
+                    None => {
+                        self.part().remove(bucket, slot);
+                        self.refill();
+                    }
+                }
+                Altered::done(before, after)
+            }
+            Place::Stash => {
+                let of_pair = |value| B::value(L::pair(mixed, value));
+                let before = self.stash.get(mixed).map(of_pair);
+                let after = change(before);
+                match after {
+                    Some(value) => _ = self.stash.replace(B::with_value(mixed, value)),
+                    None => _ = self.stash.remove(mixed),
+                }
+                Altered::done(before, after)
+            }
+            Place::Nowhere => {
+                let after = change(None);
+                let inserts = |value| self.part().insert(h, B::with_value(mixed, value));
+                let is_left = !after.is_none_or(inserts);
+                Altered { before: None, after, is_left }
+            }
+        }
+    }
+    /// Removes the entries that are not to be kept, and adds their number to `gone`, also if `keep`
+    /// panics.
+    pub(crate) fn retain(
+        &mut self,
+        mut keep: impl FnMut(L::Key, B::Value) -> bool,
+        gone: &mut usize,
+    ) {
+        let seed = self.seed;
+        let mut keeps = |pair| keep(L::unmixed(seed, L::key(pair)), B::value(pair));
+        for bucket in 0..self.words.len() / B::WORDS {
+            let is_full = B::is_full(self.words, bucket);
+            let mut pairs = self.part().pairs(bucket, is_full);
+            let entries = pairs.iter_mut().filter(|pair| L::head(**pair) != EMPTY);
+            let mut gone_here = 0;
+            for pair in entries {
+                if !keeps(*pair) {
+                    (*pair, gone_here) = (L::EMPTY_PAIR, gone_here + 1);
+                }
+            }
+            if gone_here > 0 {
+                self.without(bucket, &pairs, is_full);
+                *gone += gone_here;
+            }
+        }
+        self.stash.retain(|pair| {
+            let is_kept = keeps(pair);
+            *gone += usize::from(!is_kept);
+            is_kept
+        });
+        self.refill();
+        if let Some(value) = self.stash.held()
+            && !keeps(L::pair(L::AMBIGUOUS, value))
+        {
+            self.stash.hold(None);
+            *gone += 1;
+        }
+    }
+    /// Writes the pairs that stay in a bucket.
+    fn without(&mut self, bucket: usize, pairs: &[PairOf<B>; MAX_SLOTS], was_full: bool) {
+        let needed = was_full && !self.stash.is_empty();
+        let bits = if was_full { B::class_bits(self.words, bucket) } else { 0 };
+        self.part().write(bucket, pairs, bits, needed);
+    }
+    /// Moves pairs of the stash to free slots of the only bucket, if there is only one. It has no
+    /// fillers, and lookups continue only from a full bucket.
+    #[inline]
+    fn refill(&mut self) {
+        if !self.stash.is_empty() && self.shape.all_buckets() == 1 {
+            self.refill_only_bucket();
+        }
+    }
+    #[cold]
+    fn refill_only_bucket(&mut self) {
+        let mut pairs = self.part().pairs(0, false);
+        for slot in pairs[..B::SLOTS].iter_mut().filter(|pair| L::head(**pair) == EMPTY) {
+            let Some(pair) = self.stash.iter().next() else { break };
+            *slot = pair;
+            self.stash.remove(L::key(pair));
+        }
+        let classes = self.stash.iter().map(|pair| 1 << class(L::hash(L::key(pair))));
+        let bits = classes.fold(0, |bits, class| bits | class);
+        self.part().write(0, &pairs, bits, false);
+    }
+    fn part(&mut self) -> Part<'_, B> {
+        Part::new(In { shape: self.shape, seed: self.seed, stash: self.stash }, 0, self.words)
+    }
+}
