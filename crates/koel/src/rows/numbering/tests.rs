@@ -64,8 +64,9 @@ fn check(threads: usize, name: &str, column: &[u32]) {
     }
 }
 type Arranged = fn(usize, usize) -> u32;
-const ARRANGEMENTS: [(&str, Arranged); 15] = [
+const ARRANGEMENTS: [(&str, Arranged); 16] = [
     ("equal", |_, _| 0),
+    ("batches", |i, _| (i % BATCH) as u32),
     ("greatest", |_, _| u32::MAX),
     ("special", |i, _| [0, u32::MAX, 1][i / 3 % 3]),
     ("random", |i, _| splitmix_at(1, i as u32) as u32),
