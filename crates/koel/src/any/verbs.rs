@@ -20,8 +20,8 @@ const _: () = assert!(NO_ID == NO_GROUP);
 /// See [the module](super) for an example. Errors: out of memory.
 #[doc(alias("groupby", "aggregate", "factorize"))]
 pub fn group_by<'a>(device: &Device, keys: &Keys<'a>) -> Result<GroupBy<'a>> {
-    let Groups { ids, firsts, sizes } = groups_of(device, keys)?;
-    let aggregator = Aggregator::new(device, ids, sizes);
+    let Groups { ids, firsts, .. } = groups_of(device, keys)?;
+    let aggregator = Aggregator::new(device, ids, firsts.len())?;
     Ok(GroupBy { keys: Keys::new(keys.columns().iter().copied())?, firsts, aggregator })
 }
 fn groups_of(device: &Device, keys: &Keys<'_>) -> Result<Groups> {

@@ -65,7 +65,7 @@ use ranks::Ranked;
 pub(crate) use ranks::Ranks;
 pub(crate) use rows::{InBins, build_ranked, find_copies, partition};
 use simd::Line;
-pub(crate) use simd::{Level, Simd, Work};
+pub(crate) use simd::{GROUP, Level, Simd, Work};
 pub(crate) use stash::{Stash, put_pair};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -3,8 +3,11 @@ use super::{Device, DeviceKind};
 use crate::error::{Result, count32};
 use crate::fallible::{is_to_fail, out_of_memory};
 use crate::parallel::{HUGE_PAGE, LARGE};
+use bytemuck::Zeroable;
 use memmap2::MmapMut;
+use std::alloc::{Layout, alloc_zeroed};
 use std::mem::MaybeUninit;
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Page size requested for large arrays.
@@ -100,6 +103,26 @@ fn collected<T>(
     advise_huge(room);
     fill(room)?;
     // SAFETY: `fill` has initialised `len` elements.
+    unsafe { all.set_len(len) };
+    Ok(all)
+}
+/// Returns a vector of `len` zeros, on huge pages if it is large, as by [`collect`]. Fresh pages are
+/// not touched: the system clears them when they are. Errors: out of memory.
+pub(crate) fn zeroed<T: Zeroable>(len: usize) -> Result<Vec<T>> {
+    let out_of_memory = || out_of_memory(len.saturating_mul(size_of::<T>()));
+    let layout = Layout::array::<T>(len).map_err(|_| out_of_memory())?;
+    if layout.size() == 0 {
+        return Ok(Vec::new());
+    }
+    // SAFETY: the size is not 0.
+    let memory = if is_to_fail() { None } else { NonNull::new(unsafe { alloc_zeroed(layout) }) };
+    let memory = memory.ok_or_else(out_of_memory)?.cast::<T>();
+    // SAFETY: the global allocator allocated `len` elements with their layout, and zero bytes are
+    // valid ones.
+    let mut all = unsafe { Vec::from_raw_parts(memory.as_ptr(), len, len) };
+    all.clear();
+    advise_huge(all.spare_capacity_mut());
+    // SAFETY: as above; advice does not change contents.
     unsafe { all.set_len(len) };
     Ok(all)
 }

@@ -2,11 +2,14 @@
 use super::{Grouping, Groups, Sorting, sizes};
 use crate::device::{Apart, Buffer, Device, Stream, View};
 use crate::error::Result;
+use crate::fallible::collect;
 use crate::primitives::SortKeys;
+use crate::rows::{Numbered, Other, Way, number};
 use crate::types::KeyBits;
 use crate::verbs::groups::Histogram;
 
-/// Sorts keys to count equal ones, and keeps memory for it.
+/// Sorts keys to count equal ones, and keeps memory for it. On a CPU, few distinct keys are counted
+/// first, and sorted then.
 pub(crate) struct Counter<K: KeyBits> {
     device: Device,
     sorting: Option<Sorting<K, SortKeys<K>>>,
@@ -29,6 +32,15 @@ impl<K: KeyBits> Counter<K> {
         let _apart = Apart::begin();
         let (device, n) = (&self.device, keys.len());
         keys.arg("keys", stream)?;
+        let way = Way { counts: true, other: Other::Sort };
+        if let (false, Some(keys)) = (device.runs_kernels(), keys.host())
+            && let Some(Numbered { keys, counts, .. }) = number(device, &keys, way, None)?
+        {
+            let mut sorted = collect(keys.into_iter().zip(counts))?;
+            sorted.sort_unstable();
+            let (keys, counts) = (sorted.iter().map(|of| of.0), sorted.iter().map(|of| of.1));
+            return Ok((device.upload(&collect(keys)?)?, device.upload(&collect(counts)?)?));
+        }
         let sorting = Sorting::reserve(device, &mut self.sorting, n, || SortKeys::new(device, n))?;
         sorting.sort.run(stream, keys, sorting.sorted.view_mut().slice(..n)?)?;
         let grouping = Grouping::reserve(device, &mut self.grouping, n)?;

@@ -37,8 +37,9 @@ type BuilderOf<K> = <<K as Bits>::Index as IndexStore>::Builder;
 ///
 /// # How it works
 /// On a GPU, rows are sorted by their keys; the first row of each key, in ascending order, tells
-/// the keys of the index. A CPU numbers the keys of parts of the column in tables that fit its
-/// cache first, if keys repeat.
+/// the keys of the index. On a CPU, each thread numbers the keys of a stretch of the column in one
+/// pass, with a growing table; keys that ascend need none. Where keys are many and hardly repeat, a
+/// map of all keys takes its place.
 ///
 /// # Memory
 /// A [`Map`] of the distinct keys, 8.2 / load bytes per key of 32 bits (twice that for 64), and the
@@ -259,7 +260,7 @@ impl<K: DeviceKey> IndexBuilder<K> {
 }
 impl<K: DeviceKey + SlotKey> IndexBuilder<K> {
     /// Returns the distinct keys of a column in ascending order, and how often each occurs, without
-    /// building an index. Sorts the keys. Waits.
+    /// building an index. Sorts the keys; on a CPU only the distinct ones, if they are few. Waits.
     ///
     /// Errors: more than 2^31 - 1 keys, out of memory, buffers of another device.
     pub fn group_counts(
@@ -273,8 +274,9 @@ impl<K: DeviceKey + SlotKey> IndexBuilder<K> {
     }
 }
 
-/// Returns the distinct keys of host memory in ascending order, and how often each occurs. Copies
-/// both ways and waits.
+/// Returns the distinct keys of host memory in ascending order, and how often each occurs. Sorts the
+/// keys; on a CPU, few distinct keys are counted first, and only they are sorted. Copies both ways and
+/// waits.
 ///
 /// ```
 /// let device = koel::Device::cpu()?;

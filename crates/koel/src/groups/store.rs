@@ -14,7 +14,7 @@ use crate::file::stored::Stored;
 use crate::map::{Map, SlotMapBuilder};
 use crate::parallel;
 use crate::primitives::sort_keys;
-use crate::rows::gathered;
+use crate::rows::{Other, Way, gathered, number};
 use crate::types::{Bits, KeyBits, ValueBits};
 use crate::verbs::groups::Groups as HostGroups;
 use crate::verbs::row_keys::RowKeys;
@@ -223,11 +223,20 @@ impl<K: KeyBits> SlotIndexBuilder<K> {
         ids: Option<ViewMut<'_, u32>>,
     ) -> Result<SlotIndex<K>> {
         let device = &self.device;
-        let groups = HostGroups::of(device, &RowKeys::of_bits(Cow::Borrowed(keys)))?;
-        if let Some(mut ids) = ids {
-            ids.copy_from_host(&groups.ids)?;
-        }
-        let own = device.upload(&collect(groups.firsts.iter().map(|&row| keys[row as usize]))?)?;
+        let way = Way { counts: false, other: Other::Map };
+        let mut ids = ids;
+        let own = match number(device, &keys, way, ids.as_mut().and_then(|ids| ids.host_mut()))? {
+            Some(numbered) => device.upload(&numbered.keys)?,
+            None => {
+                let keys = RowKeys::of_bits(Cow::Borrowed(keys));
+                let groups = HostGroups::by_map(device, &keys)?;
+                if let Some(ids) = &mut ids {
+                    ids.copy_from_host(&groups.ids)?;
+                }
+                let keys = keys.bits::<K>();
+                device.upload(&collect(groups.firsts.iter().map(|&row| keys[row as usize]))?)?
+            }
+        };
         let rows = reserved_numbers(device, &mut self.rows, own.len())?;
         SlotIndex::of_distinct(stream, &mut self.tables, rows, own)
     }

@@ -2,7 +2,7 @@
 use super::set::{Set128, Set128Builder};
 use crate::device::{Apart, Device, Stream, View, ViewMut};
 use crate::duplicates::Duplicates;
-use crate::error::{Result, check_length};
+use crate::error::{Result, check_length, count32};
 use crate::file::filed::{Filed, FiledIndex, Parts};
 use crate::file::format::Types;
 use crate::file::kind::{TableKind, Width};
@@ -12,6 +12,7 @@ use crate::groups::{
     Grouped, IdGrouper, Index, IndexBuilder, IndexOptions, IndexStore, MultiMapOptions, NO_ID,
 };
 use crate::rows::file::Slots;
+use crate::rows::{Other, Way, number};
 use crate::table::BuildReport;
 use crate::types::ValueBits;
 use koel_kernels::keys128::find::NO_ROW;
@@ -35,8 +36,27 @@ impl IndexStore for RowIndex {
         builder: &mut Set128Builder,
         stream: &Stream,
         keys: View<'_, u128>,
-        ids: Option<ViewMut<'_, u32>>,
+        mut ids: Option<ViewMut<'_, u32>>,
     ) -> Result<RowIndex> {
+        let (device, n) = (stream.device(), keys.len());
+        if let (false, Some(of_host)) = (device.runs_kernels(), keys.host()) {
+            count32("keys", n)?;
+            keys.arg("keys", stream)?;
+            let to = match &mut ids {
+                Some(ids) => {
+                    check_length("ids", ids.len(), "keys", n)?;
+                    ids.arg("ids", stream)?;
+                    ids.host_mut()
+                }
+                None => None,
+            };
+            let way = Way { counts: false, other: Other::Map };
+            if let Some(numbered) = number(device, &of_host, way, to)? {
+                let mut set = builder.build(stream, device.upload(&numbered.keys)?.view())?;
+                set.rows.built.duplicates = n - numbered.keys.len();
+                return Ok(RowIndex(set));
+            }
+        }
         let index = RowIndex(builder.build(stream, keys)?);
         if let Some(ids) = ids {
             index.ids_into(stream, keys, ids)?;

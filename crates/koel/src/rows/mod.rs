@@ -2,14 +2,14 @@
 //! [128-bit keys](crate::keys128) and of [strings](crate::strings) share.
 //!
 //! [`builder`] tells equal keys from those that share a fingerprint, and builds the map; [`host`]
-//! looks keys up natively; [`repeats`] makes short work of columns with few distinct keys. Types of
+//! looks keys up natively; [`numbering`] makes short work of columns with few distinct keys. Types of
 //! columns say how keys are stored and which kernels know them: see [`Column`].
 #![cfg_attr(not(test), deny(clippy::disallowed_macros, clippy::disallowed_methods))]
 mod builder;
 mod changes;
 pub(crate) mod file;
 mod host;
-mod repeats;
+mod numbering;
 pub(crate) mod update;
 
 use crate::device::{Apart, Device, Stream, View, ViewMut};
@@ -29,7 +29,7 @@ use koel_kernels::keys128::find::keys128_rows;
 use koel_kernels::map::find::MapRef;
 use koel_kernels::table::layout::Wide;
 use koel_simt::Buf;
-pub(crate) use repeats::{Hashed, Part, folded, parts_of};
+pub(crate) use numbering::{Hashed, Numbered, Other, Own, Way, folded, number};
 
 /// Threads per block of all kernels of rows.
 pub(crate) const THREADS: u32 = keys128_rows::SPEC.threads;

@@ -4,6 +4,7 @@ use super::kernels::{self, Lengths, Passes};
 use crate::cpu;
 use crate::device::{Apart, Device, Stream, View, ViewMut};
 use crate::error::{Error, Result, check_length, count32};
+use crate::rows::{Other, Way, number};
 use crate::seed::Seeds;
 use crate::table::plan::{Plan, PlanTuning};
 use crate::types::{Bits, BitsOf, DeviceKey, Key, KeyBits, SlotKey, key_bits, keys_on, write_some};
@@ -21,7 +22,8 @@ const COPIES: f64 = 64.0;
 ///
 /// A result has each key once. On a GPU its keys are in any order, which differs from run to run.
 /// On a CPU, the same arrays give the same order for the lifetime of the process. No table is made
-/// in device memory: both arrays are partitioned alike, and each partition is processed on chip.
+/// in device memory: both arrays are partitioned alike, and each partition is processed on chip. A
+/// CPU finds few distinct keys of one array, and those of a sorted one, without partitions.
 ///
 /// ```
 /// use koel::{Device, SetCombiner};
@@ -229,6 +231,14 @@ impl<K: KeyBits> Combiner<K> {
                 if let (Some(keys), Some(others), Some(output), Some(count)) =
                     (keys.host(), others, output.host_mut(), count.host_mut())
                 {
+                    let way = Way { counts: false, other: Other::Set };
+                    if what == how::DISTINCT
+                        && let Some(numbered) = number(&self.device, &keys, way, None)?
+                    {
+                        output[..numbered.keys.len()].copy_from_slice(&numbered.keys);
+                        count[0] = numbered.keys.len() as u64;
+                        return Ok(());
+                    }
                     let arrays = [keys, others];
                     count[0] = cpu::set::combine(
                         &self.device,

@@ -9,7 +9,9 @@ use crate::file::stored::Stored;
 use crate::groups::numbers;
 use crate::parallel;
 use crate::primitives::Scan;
-use crate::rows::{Column, Gaps, Hashed, InRows, Kept, Keys, Queries, RowTable, THREADS, folded};
+use crate::rows::{
+    Column, Gaps, Hashed, InRows, Kept, Keys, Own, Queries, RowTable, THREADS, folded,
+};
 use koel_kernels::strings::build::{
     strings_check, strings_copy, strings_fingerprints, strings_lengths, strings_verify,
 };
@@ -602,25 +604,40 @@ impl<K: Keys<Key = [u8]>> Queries for K {
     }
 }
 impl<K: Keys<Key = [u8]>> Hashed for K {
-    type Tag = u64;
+    type Own<'k>
+        = &'k [u8]
+    where
+        K: 'k;
+    #[inline(always)]
+    fn copy<'k>(&'k self, start: usize, to: &mut [&'k [u8]]) {
+        to.iter_mut().zip(start..).for_each(|(to, i)| *to = self.key(i).unwrap_or(&[]));
+    }
+}
+impl Own for &[u8] {
     const IS_EXACT: bool = false;
-    const MOST_DISTINCT: f64 = 0.9;
-    fn tags(&self, seed: u64, to: &mut [u64]) {
-        let factors = [seed | 1, !seed | 1];
-        for (i, to) in to.iter_mut().enumerate() {
-            let bytes = self.key(i).unwrap_or(&[]);
-            let (words, rest) = bytes.as_chunks();
-            let start = folded(bytes.len() as u64 ^ seed, factors[1]);
-            let hash = words
-                .iter()
-                .fold(start, |hash, word| folded(hash ^ u64::from_le_bytes(*word), factors[0]));
-            let last = if rest.is_empty() { 0 } else { last_piece(rest) };
-            *to = folded(hash ^ last, factors[1]);
-        }
+    const IS_ORDERED: bool = false;
+    #[inline(always)]
+    fn any() -> Self {
+        &[]
     }
     #[inline(always)]
-    fn hash(tag: u64, _: u64) -> u64 {
-        tag
+    fn hash(self, seed: u64) -> u32 {
+        let factors = [seed | 1, !seed | 1];
+        let (words, rest) = self.as_chunks();
+        let start = folded(self.len() as u64 ^ seed, factors[1]);
+        let hash = words
+            .iter()
+            .fold(start, |hash, word| folded(hash ^ u64::from_le_bytes(*word), factors[0]));
+        let last = if rest.is_empty() { 0 } else { last_piece(rest) };
+        (folded(hash ^ last, factors[1]) >> 32) as u32
+    }
+    #[inline(always)]
+    fn is(self, other: Self) -> bool {
+        self == other
+    }
+    #[inline(always)]
+    fn prefetch(keys: impl Iterator<Item = Self>) {
+        keys.for_each(|key| prefetch(key.as_ptr()));
     }
 }
 

@@ -3,11 +3,9 @@ use super::column::{Slices, StringVec, Strings, StringsOnHost};
 use super::set::StringSet;
 use crate::device::{Buffer, Device, Stream, ViewMut};
 use crate::error::Result;
-use crate::fallible::{collect, repeat};
+use crate::fallible::repeat;
 use crate::groups::{IndexOptions, NO_ID};
-use crate::parallel;
-use crate::rows::{Hashed, check_rows, parts_of};
-use crate::seed::unforeseeable;
+use crate::rows::{Hashed, Other, Way, check_rows, number};
 use crate::table::BuildReport;
 use koel_kernels::keys128::find::NO_ROW;
 use std::fmt;
@@ -216,30 +214,14 @@ fn repeating<K: Hashed<Key = [u8]>>(
     device: &Device,
     options: IndexOptions,
     keys: K,
-    mut ids: Option<&mut [u32]>,
+    ids: Option<&mut [u32]>,
 ) -> Result<Option<(StringIndex, Vec<u32>)>> {
-    let parts = parts_of(device, keys, unforeseeable(), ids.as_deref_mut())?;
-    let Some(parts) = parts else { return Ok(None) };
-    let firsts = parts.iter().flat_map(|part| part.firsts.iter().copied());
-    let firsts = collect(firsts)?;
-    // In order of first occurrence, with the first strings of later parts that earlier ones have.
-    let string = |k: usize| keys.key(firsts[k] as usize).unwrap_or(&[]);
-    let column = Strings::of(device, firsts.len(), string)?;
-    let (stream, mut numbers) = (device.stream()?, device.alloc(column.len())?);
-    let index = StringIndex::encode_into(&stream, options, &column, numbers.view_mut())?;
-    let (numbers, mut counts) = (numbers.download()?, repeat(0, index.len())?);
-    let counted = parts.iter().flat_map(|part| &part.counts);
-    numbers.iter().zip(counted).for_each(|(&id, count)| counts[id as usize] += count);
-    if let ([_, _, ..], Some(ids)) = (&parts[..], ids) {
-        let mut start = 0;
-        let starts = parts.iter().map(|part| (start, start += part.firsts.len()).0);
-        let starts = collect(starts)?;
-        let of_parts = parallel::split(ids, parts.iter().map(|part| part.len));
-        device.install(|| {
-            parallel::each(of_parts.zip(starts), |_, (ids, start)| {
-                ids.iter_mut().for_each(|id| *id = numbers[start + *id as usize]);
-            })
-        });
-    }
+    let way = Way { counts: true, other: Other::Map };
+    let Some(numbered) = number(device, &keys, way, ids)? else { return Ok(None) };
+    let string = |id: usize| keys.key(numbered.firsts[id] as usize).unwrap_or(&[]);
+    let column = Strings::of(device, numbered.firsts.len(), string)?;
+    let stream = device.stream()?;
+    let index = StringIndex { keys: StringSet::build_from(&stream, options.of_set(), &column)? };
+    let counts = numbered.counts;
     Ok(Some((index, counts)))
 }

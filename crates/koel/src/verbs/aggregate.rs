@@ -2,6 +2,7 @@
 use super::NO_ROW;
 use super::groups::{Histogram, NO_GROUP};
 use crate::device::Device;
+use crate::device::memory::zeroed;
 use crate::error::{Result, check_length};
 use crate::fallible::{self, collect, repeat};
 use crate::groups::MultiMap;
@@ -11,7 +12,8 @@ use crate::parallel;
 use crate::rows::gathered;
 use crate::types::{Bits, BitsOf, SlotValue, Value, stage_values};
 use koel_kernels::fold::{Fold, Form};
-use std::sync::OnceLock;
+use std::ops::Range;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// Minimum number of rows that a thread reduces at a time. Not a number of threads: the order of
 /// additions is the same in every run.
@@ -22,15 +24,21 @@ pub(crate) struct Aggregator {
     device: Device,
     /// Group of each row, or [`NO_GROUP`].
     ids: Vec<u32>,
-    /// Number of rows of each group.
-    sizes: Vec<u32>,
+    groups: usize,
+    /// Number of rows of each group, when they were asked for.
+    sizes: OnceLock<Vec<u32>>,
+    /// Memory for them, so that asking cannot fail: zeros.
+    room: Mutex<Vec<u32>>,
     /// Rows by group, for kernels, when the first column was aggregated.
     order: OnceLock<MultiMap<u32, u32>>,
 }
 impl Aggregator {
+    /// Errors: out of memory.
     #[inline]
-    pub(crate) fn new(device: &Device, ids: Vec<u32>, sizes: Vec<u32>) -> Aggregator {
-        Aggregator { device: device.clone(), ids, sizes, order: OnceLock::new() }
+    pub(crate) fn new(device: &Device, ids: Vec<u32>, groups: usize) -> Result<Aggregator> {
+        let (room, device) = (Mutex::new(zeroed(groups)?), device.clone());
+        let (sizes, order) = (OnceLock::new(), OnceLock::new());
+        Ok(Aggregator { device, ids, groups, sizes, room, order })
     }
     #[inline]
     pub(crate) fn device(&self) -> &Device {
@@ -41,17 +49,32 @@ impl Aggregator {
     pub(crate) fn ids(&self) -> &[u32] {
         &self.ids
     }
-    /// Returns the number of rows of each group.
+    /// Returns the number of rows of each group. Counts them when called first.
     #[inline]
     pub(crate) fn sizes(&self) -> &[u32] {
-        &self.sizes
+        self.sizes.get_or_init(|| {
+            let mut sizes =
+                std::mem::take(&mut *self.room.lock().unwrap_or_else(PoisonError::into_inner));
+            let counted = Histogram::of(&self.device, &self.ids, self.groups);
+            match counted.and_then(|counted| Ok(counted.total()?)) {
+                Ok(counted) => counted,
+                // By this thread, in memory that there is.
+                Err(_) => {
+                    for &id in &self.ids {
+                        if let Some(size) = sizes.get_mut(id as usize) {
+                            *size += 1;
+                        }
+                    }
+                    sizes
+                }
+            }
+        })
     }
     /// Returns the same groups without some rows; they may be empty then.
     pub(crate) fn masked(&self, keeps: impl Fn(usize) -> bool) -> Result<Aggregator> {
         let kept = |(row, &id): (usize, &u32)| if keeps(row) { id } else { NO_GROUP };
         let ids = collect(self.ids.iter().enumerate().map(kept))?;
-        let sizes = Histogram::of(&self.device, &ids, self.sizes.len())?.total()?;
-        Ok(Aggregator::new(&self.device, ids, sizes))
+        Aggregator::new(&self.device, ids, self.groups)
     }
     /// Reduces the values of each group. The result of an empty one is arbitrary.
     pub(crate) fn reduce<A: Reduction<V>, V: SlotValue>(
@@ -62,8 +85,8 @@ impl Aggregator {
         let parts = if self.device.runs_kernels() {
             self.by_kernels::<A, V>(values)?
         } else {
-            let bits = |row: usize| BitsOf::<V>::of_packed(values[row].pack());
-            self.on_host::<<A as Folded<V>>::Fold>(A::FORM, bits)?
+            let bits = |value: V| BitsOf::<V>::of_packed(value.pack());
+            self.on_host::<<A as Folded<V>>::Fold, V>(A::FORM, values, bits)?
         };
         Ok(collect(parts.into_iter().map(A::result))?)
     }
@@ -74,10 +97,11 @@ impl Aggregator {
             let values = collect(values.iter().map(|value| value.as_f64()))?;
             self.by_kernels::<Sum, f64>(&values)?
         } else {
-            let bits = |row: usize| values[row].as_f64().to_bits();
-            self.on_host::<<Sum as Folded<f64>>::Fold>(<Sum as Folded<f64>>::FORM, bits)?
+            let bits = |value: V| value.as_f64().to_bits();
+            let form = <Sum as Folded<f64>>::FORM;
+            self.on_host::<<Sum as Folded<f64>>::Fold, V>(form, values, bits)?
         };
-        let means = sums.into_iter().zip(&self.sizes);
+        let means = sums.into_iter().zip(self.sizes());
         Ok(collect(means.map(|(sum, &size)| f64::from_bits(sum) / f64::from(size)))?)
     }
     /// Returns the row of each group whose value comes before those of the others, the first of
@@ -92,35 +116,38 @@ impl Aggregator {
             _ => kept,
         };
         // No more rows than 32-bit numbers.
-        Ok(self.merged(NO_ROW, |row| row as u32, merge)?)
+        Ok(self.merged(NO_ROW, |rows| rows.map(|row| row as u32), merge)?)
     }
-    fn on_host<F: Fold>(
+    fn on_host<F: Fold, V: Copy + Sync>(
         &self,
         form: Form,
-        value: impl Fn(usize) -> F::Value + Sync,
+        values: &[V],
+        bits: impl Fn(V) -> F::Value + Sync,
     ) -> fallible::Result<Vec<F::Part>> {
-        let mut all = self.merged(F::neutral(), |row| F::part(value(row), form), F::merge)?;
+        let part = |&value: &V| F::part(bits(value), form);
+        let parts = |rows: Range<usize>| values[rows].iter().map(part);
+        let mut all = self.merged(F::neutral(), parts, F::merge)?;
         all.iter_mut().for_each(|all| *all = F::result(*all, form));
         Ok(all)
     }
     /// Merges the parts of the rows of each group. Reads the rows once, in their order.
-    fn merged<P: Copy + Send + Sync>(
+    fn merged<P: Copy + Send + Sync, I: Iterator<Item = P>>(
         &self,
         neutral: P,
-        part: impl Fn(usize) -> P + Sync,
+        parts: impl Fn(Range<usize>) -> I + Sync,
         merge: impl Fn(P, P) -> P + Sync,
     ) -> fallible::Result<Vec<P>> {
-        let (groups, ids) = (self.sizes.len(), &self.ids);
+        let (groups, ids) = (self.groups, &self.ids);
         // All results of stretches together take at most twice the memory of the rows.
         let each = STRETCH.max(4 * groups);
         let stretch = |number: usize, ids: &[u32]| {
-            let mut parts = repeat(neutral, groups)?;
-            for (row, &id) in (number * each..).zip(ids) {
-                if let Some(to) = parts.get_mut(id as usize) {
-                    *to = merge(*to, part(row));
+            let (start, mut merged) = (number * each, repeat(neutral, groups)?);
+            for (&id, part) in ids.iter().zip(parts(start..start + ids.len())) {
+                if let Some(to) = merged.get_mut(id as usize) {
+                    *to = merge(*to, part);
                 }
             }
-            Ok(parts)
+            Ok(merged)
         };
         let stretches = self.device.install(|| parallel::map(ids.chunks(each), stretch))?;
         let mut all = Vec::new();
@@ -143,13 +170,13 @@ impl Aggregator {
         let (starts, to) = (order.starts_view(), out.view_mut());
         reduce_groups::<A::Fold>(&stream, A::FORM, starts, by_group.view(), to)?;
         let results = out.download()?;
-        if results.len() == self.sizes.len() {
+        if results.len() == self.groups {
             return Ok(results);
         }
         // Empty groups are not in the order.
         let mut results = results.into_iter();
         let result = |&size: &u32| if size > 0 { results.next() } else { None };
-        Ok(collect(self.sizes.iter().map(result).map(Option::unwrap_or_default))?)
+        Ok(collect(self.sizes().iter().map(result).map(Option::unwrap_or_default))?)
     }
     /// Returns the rows of each group that is not empty.
     #[inline]

@@ -21,7 +21,7 @@ use std::fmt;
 /// Errors: more keys than 31-bit indices can address, out of memory.
 #[doc(alias("value_counts", "histogram"))]
 pub fn count<K: Keyed>(device: &Device, keys: &[K]) -> Result<Vec<(K, u32)>> {
-    let Groups { firsts, sizes, .. } = Groups::of(device, &K::column(device, keys)?.0)?;
+    let (firsts, sizes) = Groups::sized(device, &K::column(device, keys)?.0)?;
     Ok(collect(
         firsts.into_iter().zip(sizes).map(|(row, size)| (keys[row as usize].clone(), size)),
     )?)
@@ -42,9 +42,10 @@ pub fn count<K: Keyed>(device: &Device, keys: &[K]) -> Result<Vec<(K, u32)>> {
 /// Errors: more keys than 31-bit indices can address, out of memory.
 #[doc(alias("groupby", "aggregate"))]
 pub fn group_by<K: Keyed>(device: &Device, keys: &[K]) -> Result<GroupBy<K>> {
-    let Groups { ids, firsts, sizes } = Groups::of(device, &K::column(device, keys)?.0)?;
+    let (ids, firsts) = Groups::uncounted(device, &K::column(device, keys)?.0)?;
     let keys = collect(firsts.into_iter().map(|row| keys[row as usize].clone()))?;
-    Ok(GroupBy { keys, aggregator: Aggregator::new(device, ids, sizes), results: () })
+    let aggregator = Aggregator::new(device, ids, keys.len())?;
+    Ok(GroupBy { keys, aggregator, results: () })
 }
 
 /// Groups with one more column of results, of this type.
@@ -76,7 +77,7 @@ impl<K, R: Results> GroupBy<K, R> {
     pub fn ids(&self) -> &[u32] {
         self.aggregator.ids()
     }
-    /// Returns the number of rows of each group.
+    /// Returns the number of rows of each group. The first call counts them.
     pub fn sizes(&self) -> &[u32] {
         self.aggregator.sizes()
     }

@@ -1,12 +1,12 @@
 //! Rows with equal keys, numbered: what counts, aggregates and joins of columns share.
 use super::row_keys::{ByteRows, Bytes, Mapped, RowKeys, with_keys};
 use crate::device::Device;
+use crate::device::memory::zeroed;
 use crate::error::{Result, count32};
 use crate::fallible::{self, collect, extend, repeat};
 use crate::map::Map;
 use crate::parallel;
-use crate::rows::{Part, parts_of};
-use crate::seed::unforeseeable;
+use crate::rows::{Other, Way, number};
 use crate::strings::StringMap;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -14,6 +14,14 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 pub(crate) const NO_GROUP: u32 = u32::MAX;
 /// Rows that a thread takes at a time.
 pub(crate) const CHUNK: usize = 1 << 14;
+
+/// What is wanted of groups.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Wanted {
+    Ids,
+    Sizes,
+    Both,
+}
 
 /// Groups of rows with equal keys, numbered in order of first occurrence.
 pub(crate) struct Groups {
@@ -28,7 +36,26 @@ impl Groups {
     /// Errors: more keys than 31-bit indices can address, out of memory.
     #[inline]
     pub(crate) fn of(device: &Device, keys: &RowKeys<'_>) -> Result<Groups> {
-        with_keys!(keys, keys => Numbered::of(device, keys, false).map(|numbered| numbered.groups))
+        with_keys!(keys, keys => Numbered::groups(device, keys, Wanted::Both))
+    }
+    /// Returns the first row of each group, and its number of rows.
+    #[inline]
+    pub(crate) fn sized(device: &Device, keys: &RowKeys<'_>) -> Result<(Vec<u32>, Vec<u32>)> {
+        let Groups { firsts, sizes, .. } =
+            with_keys!(keys, keys => Numbered::groups(device, keys, Wanted::Sizes))?;
+        Ok((firsts, sizes))
+    }
+    /// Returns the group of each row, and the first row of each group.
+    #[inline]
+    pub(crate) fn uncounted(device: &Device, keys: &RowKeys<'_>) -> Result<(Vec<u32>, Vec<u32>)> {
+        let Groups { ids, firsts, .. } =
+            with_keys!(keys, keys => Numbered::groups(device, keys, Wanted::Ids))?;
+        Ok((ids, firsts))
+    }
+    /// Returns the same groups by a map of all keys.
+    #[inline]
+    pub(crate) fn by_map(device: &Device, keys: &RowKeys<'_>) -> Result<Groups> {
+        with_keys!(keys, keys => Numbered::by_map(device, keys, false).map(|numbered| numbered.groups))
     }
     /// Returns the groups, and how to find those of other keys.
     #[inline]
@@ -38,7 +65,7 @@ impl Groups {
             keys: K,
             finder: impl FnOnce(Numbers<K::Map>) -> Finder,
         ) -> Result<(Groups, Finder)> {
-            let Numbered { groups, numbers } = Numbered::of(device, keys, true)?;
+            let Numbered { groups, numbers } = Numbered::of(device, keys)?;
             let Some(numbers) = numbers else { unreachable!("they were wanted") };
             Ok((groups, finder(numbers)))
         }
@@ -162,53 +189,42 @@ struct Numbered<K: Mapped> {
     numbers: Option<Numbers<K::Map>>,
 }
 impl<K: Mapped> Numbered<K> {
-    fn of(device: &Device, keys: K, finds: bool) -> Result<Numbered<K>> {
-        let n = count32("keys", keys.len())?;
-        if !device.runs_kernels() {
-            let mut ids = repeat(0, keys.len())?;
-            if let Some(parts) = parts_of(device, keys, unforeseeable(), Some(&mut ids))? {
-                return Numbered::of_parts(device, keys, parts, ids, finds);
+    fn of(device: &Device, keys: K) -> Result<Numbered<K>> {
+        match Numbered::numbered(device, keys, Wanted::Both)? {
+            Some(groups) => {
+                let map = keys.map_of(device, &groups.firsts, &groups.firsts)?;
+                let numbers = Some(Numbers { map, groups: None });
+                Ok(Numbered { groups, numbers })
             }
+            None => Numbered::by_map(device, keys, true),
         }
-        let rows = collect(0..n)?;
+    }
+    /// Returns the groups, with ids or sizes if they are wanted.
+    fn groups(device: &Device, keys: K, wanted: Wanted) -> Result<Groups> {
+        match Numbered::numbered(device, keys, wanted)? {
+            Some(groups) => Ok(groups),
+            None => Ok(Numbered::by_map(device, keys, false)?.groups),
+        }
+    }
+    /// Numbers keys without a map, if that pays.
+    fn numbered(device: &Device, keys: K, wanted: Wanted) -> Result<Option<Groups>> {
+        count32("keys", keys.len())?;
+        if device.runs_kernels() {
+            return Ok(None);
+        }
+        let with_ids = wanted != Wanted::Sizes;
+        let mut ids = zeroed(if with_ids { keys.len() } else { 0 })?;
+        let way = Way { counts: wanted != Wanted::Ids, other: Other::Map };
+        let numbered = number(device, &keys, way, with_ids.then_some(&mut ids))?;
+        Ok(numbered.map(|of| Groups { ids, firsts: of.firsts, sizes: of.counts }))
+    }
+    /// Builds a map from all keys to their first rows, and looks each of them up.
+    fn by_map(device: &Device, keys: K, finds: bool) -> Result<Numbered<K>> {
+        let rows = collect(0..count32("keys", keys.len())?)?;
         let map = keys.map_to(device, &rows)?;
         drop(rows);
         let groups = numbered(device, &keys.numbers_in(&map)?)?;
         Ok(Numbered { groups, numbers: finds.then_some(Numbers { map, groups: None }) })
-    }
-    /// Merges groups of parts, which `ids` are of.
-    fn of_parts(
-        device: &Device,
-        keys: K,
-        mut parts: Vec<Part>,
-        mut ids: Vec<u32>,
-        finds: bool,
-    ) -> Result<Numbered<K>> {
-        if let ([part], false) = (&mut parts[..], finds) {
-            let Part { firsts, counts, .. } = part;
-            let (firsts, sizes) = (std::mem::take(firsts), std::mem::take(counts));
-            return Ok(Numbered { groups: Groups { ids, firsts, sizes }, numbers: None });
-        }
-        let rows = collect(parts.iter().flat_map(|part| part.firsts.iter().copied()))?;
-        let places = collect(0..rows.len() as u32)?;
-        let map = keys.map_of(device, &rows, &places)?;
-        // The place of the first equal key among the first ones of all parts.
-        let places = keys.numbers_of(&map, &rows)?;
-        let Groups { ids: groups, firsts: places, .. } = numbered(device, &places)?;
-        let firsts = collect(places.into_iter().map(|place| rows[place as usize]))?;
-        let mut sizes = repeat(0, firsts.len())?;
-        let counts = parts.iter().flat_map(|part| &part.counts);
-        groups.iter().zip(counts).for_each(|(&id, count)| sizes[id as usize] += count);
-        let mut start = 0;
-        let starts = collect(parts.iter().map(|part| (start, start += part.firsts.len()).0))?;
-        let of_parts = parallel::split(&mut ids, parts.iter().map(|part| part.len)).zip(starts);
-        device.install(|| {
-            parallel::each(of_parts, |_, (ids, start)| {
-                ids.iter_mut().for_each(|id| *id = groups[start + *id as usize]);
-            })
-        });
-        let numbers = finds.then_some(Numbers { map, groups: Some(groups) });
-        Ok(Numbered { groups: Groups { ids, firsts, sizes }, numbers })
     }
 }
 /// Numbers rows by the first row with the same key.

@@ -172,8 +172,6 @@ pub(crate) trait Mapped: Hashed {
     fn map_of(self, device: &Device, rows: &[u32], numbers: &[u32]) -> Result<Self::Map>;
     /// Returns the number of each key.
     fn numbers_in(self, map: &Self::Map) -> Result<Vec<Option<u32>>>;
-    /// Returns the number of the key of each row.
-    fn numbers_of(self, map: &Self::Map, rows: &[u32]) -> Result<Vec<Option<u32>>>;
 }
 impl<B: Bits> Mapped for &[B] {
     type Map = Map<B, u32>;
@@ -186,9 +184,6 @@ impl<B: Bits> Mapped for &[B] {
     }
     fn numbers_in(self, map: &Map<B, u32>) -> Result<Vec<Option<u32>>> {
         map.get(self)
-    }
-    fn numbers_of(self, map: &Map<B, u32>, rows: &[u32]) -> Result<Vec<Option<u32>>> {
-        map.get(&bits_of(self, rows)?)
     }
 }
 fn bits_of<B: Bits>(keys: &[B], rows: &[u32]) -> Result<Vec<B>> {
@@ -208,10 +203,6 @@ impl Mapped for ByteRows<'_> {
     #[inline]
     fn numbers_in(self, map: &StringMap<u32>) -> Result<Vec<Option<u32>>> {
         map.get_of(self)
-    }
-    #[inline]
-    fn numbers_of(self, map: &StringMap<u32>, rows: &[u32]) -> Result<Vec<Option<u32>>> {
-        map.get_of(ByteRows::of(Bytes::Slices(&bytes_of(self, rows)?)))
     }
 }
 #[inline]

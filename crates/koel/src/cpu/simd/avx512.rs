@@ -214,6 +214,40 @@ fn compact32(words: &[u32; GROUP], bits: u32) -> [u32; GROUP] {
     compacted
 }
 
+/// See [`tagged`](Simd::tagged).
+///
+/// # Safety
+/// There are a slot of each place and one behind it.
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn tagged(slots: &[u64], shift: u32, tags: &[u32; GROUP], found: &mut [u32; GROUP]) -> u16 {
+    let slots = slots.as_ptr().cast::<i64>();
+    // SAFETY: 64 bytes, any alignment.
+    let tag = unsafe { _mm512_loadu_si512(tags.as_ptr().cast()) };
+    let places = _mm512_srl_epi32(tag, _mm_cvtsi32_si128(shift as i32));
+    let (low, high) = (_mm512_castsi512_si256(places), _mm512_extracti64x4_epi64::<1>(places));
+    // SAFETY: by the caller's contract.
+    let (first, last) = unsafe {
+        (_mm512_i32gather_epi64::<8>(low, slots), _mm512_i32gather_epi64::<8>(high, slots))
+    };
+    let (_, of_slot) = halves(first, last);
+    let is_here = _mm512_cmpeq_epi32_mask(of_slot, tag);
+    let elsewhere = !is_here;
+    // SAFETY: as above.
+    let (first, last) = unsafe {
+        let next = slots.add(1);
+        (
+            _mm512_mask_i32gather_epi64::<8>(first, elsewhere as u8, low, next),
+            _mm512_mask_i32gather_epi64::<8>(last, (elsewhere >> 8) as u8, high, next),
+        )
+    };
+    // Slots found at once are as before.
+    let (number, of_slot) = halves(first, last);
+    // SAFETY: 64 bytes, any alignment.
+    unsafe { _mm512_storeu_si512(found.as_mut_ptr().cast(), number) };
+    _mm512_cmpeq_epi32_mask(of_slot, tag) & _mm512_test_epi32_mask(number, number)
+}
+
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn compact64(words: &[u64; GROUP], bits: u32) -> [u64; GROUP] {
@@ -439,6 +473,20 @@ impl Simd for Avx512 {
     fn compact64(self, words: &[u64; GROUP], bits: u32) -> [u64; GROUP] {
         // SAFETY: `self` proves AVX-512.
         unsafe { compact64(words, bits) }
+    }
+    #[inline(always)]
+    fn tagged(
+        self,
+        slots: &[u64],
+        shift: u32,
+        tags: &[u32; GROUP],
+        found: &mut [u32; GROUP],
+    ) -> u16 {
+        // Places are indices of gathers: 31 bits.
+        assert!((1..u32::BITS).contains(&shift));
+        assert!(slots.len() > (u32::MAX >> shift) as usize + 1);
+        // SAFETY: `self` proves AVX-512; there is a slot behind that of the highest place.
+        unsafe { tagged(slots, shift, tags, found) }
     }
     #[inline(always)]
     fn order32(self, buckets: &mut [[u64; 4]; 8], bits: &[u8; 8]) {

@@ -62,7 +62,7 @@ const fn is_wide<L: Layout>() -> bool {
 }
 
 /// Queries compared at a time.
-pub(super) const GROUP: usize = 16;
+pub(crate) const GROUP: usize = 16;
 /// Result of comparing each key of a batch with one bucket. Bit `i` is that of key `i`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Compared<V> {
@@ -238,6 +238,29 @@ pub(crate) trait Simd: Copy {
     #[inline(always)]
     fn compact64(self, words: &[u64; GROUP], bits: u32) -> [u64; GROUP] {
         compact_each(words, bits)
+    }
+
+    /// Compares sixteen tags with the high halves of slots: each with that of its place, which its
+    /// highest bits are, and with the next. Writes the low half of the slot with the same tag.
+    /// Returns the bits of the tags found, in slots whose low half is not 0. Panics if there is
+    /// no slot behind the last place.
+    #[inline(always)]
+    fn tagged(
+        self,
+        slots: &[u64],
+        shift: u32,
+        tags: &[u32; GROUP],
+        found: &mut [u32; GROUP],
+    ) -> u16 {
+        let mut bits = 0;
+        for (i, (&tag, to)) in tags.iter().zip(found).enumerate() {
+            let place = (tag >> shift) as usize;
+            let (first, next) = (slots[place], slots[place + 1]);
+            let slot = select_unpredictable((first >> 32) as u32 == tag, first, next);
+            *to = slot as u32;
+            bits |= u16::from((slot >> 32) as u32 == tag && slot as u32 != 0) << i;
+        }
+        bits
     }
 
     /// Orders the full ones of eight buckets so that they encode these class bits.
