@@ -8,6 +8,7 @@
 //!   [`MultiMap`] built on it; all of these for [128-bit keys](keys128) and for [strings];
 //! * [verbs] on columns in host memory: [`count`], [`group_by`], [`join`]; and on columns whose
 //!   types are known [at run time](any), as [tables](any::Table), too (feature `any`);
+//! * [`ConcurrentMap`]: a map in host memory that many threads read and change at once;
 //! * [types] of keys and values;
 //! * [files](mod@file) of tables;
 //! * [`limits`]: measures the memory rates that bound any table on this machine.
@@ -32,6 +33,7 @@ extern crate self as koel;
 #[cfg(any(feature = "any", doc))]
 #[cfg_attr(docsrs, doc(cfg(feature = "any")))]
 pub mod any;
+mod concurrent;
 mod cpu;
 pub mod device;
 mod duplicates;
@@ -58,6 +60,7 @@ mod table;
 pub mod types;
 pub mod verbs;
 
+pub use concurrent::{ConcurrentMap, ConcurrentMapOptions};
 #[doc(inline)]
 pub use device::{Buffer, Device, DeviceKind, Graph, Stream, View, ViewMut};
 pub use duplicates::Duplicates;

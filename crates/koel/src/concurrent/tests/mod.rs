@@ -1,0 +1,3 @@
+//! Tests of maps that threads share.
+mod oracle;
+mod threads;
