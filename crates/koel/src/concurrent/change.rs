@@ -95,6 +95,7 @@ impl<B: Bucket> Table<B> {
     /// Makes a change, and returns the value before.
     #[inline(always)]
     pub(super) fn change(&self, place: Place, change: Change) -> Result<Option<u64>, Refused> {
+        self.prefetch_values(place);
         let mut first = self.lock(place.first)?;
         if let Some(slot) = first.bucket.slot_of(change.key) {
             return Ok(self.change_slot(&mut first, place.first, slot, change).0);

@@ -119,15 +119,22 @@ impl<B: Bucket> Table<B> {
     /// Prefetches the first bucket of a key.
     #[inline(always)]
     pub(super) fn prefetch(&self, place: Place) {
-        let bucket = self.buckets.as_ptr().wrapping_add(place.first);
-        prefetch(bucket);
+        prefetch(self.buckets.as_ptr().wrapping_add(place.first));
+        self.prefetch_values(place);
+    }
+    /// Prefetches the values of the first bucket of a key, if they have a line of their own: read
+    /// after the keys, they would make a lookup wait twice.
+    #[inline(always)]
+    pub(super) fn prefetch_values(&self, place: Place) {
         if B::TWO_WORDS {
+            let bucket = self.buckets.as_ptr().wrapping_add(place.first);
             prefetch(bucket.cast::<u64>().wrapping_add(8));
         }
     }
     /// Returns the value of a key.
     #[inline(always)]
     pub(super) fn get(&self, place: Place, key: u64) -> Option<u64> {
+        self.prefetch_values(place);
         let first = &self.buckets[place.first];
         loop {
             let before = Header::of(first.header().load());
