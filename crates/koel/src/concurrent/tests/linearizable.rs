@@ -90,7 +90,7 @@ fn histories<K: Copy + Send + Sync>(
 ) {
     const THREADS: u64 = 3;
     const KEYS: u64 = 3;
-    let bursts = if cfg!(miri) { 5 } else { 400 };
+    let bursts = if cfg!(miri) { 2 } else { 400 };
     for burst in 0..bursts {
         let (clock, barrier) = (AtomicU64::new(0), Barrier::new(THREADS as usize));
         let (clock, barrier, key) = (&clock, &barrier, &key);
