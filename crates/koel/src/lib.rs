@@ -9,6 +9,7 @@
 //!   [`HostMap`] and [`HostSet`], which change one key after the other;
 //! * [verbs] on columns in host memory: [`count`], [`group_by`], [`join`]; and on columns whose
 //!   types are known [at run time](any), as [tables](any::Table), too (feature `any`);
+//! * [`ConcurrentMap`]: a map in host memory that many threads read and change at once;
 //! * [types] of keys and values;
 //! * [files](mod@file) of tables;
 //! * [`limits`]: measures the memory rates that bound any table on this machine.
@@ -33,6 +34,7 @@ extern crate self as koel;
 #[cfg(any(feature = "any", doc))]
 #[cfg_attr(docsrs, doc(cfg(feature = "any")))]
 pub mod any;
+mod concurrent;
 mod cpu;
 pub mod device;
 mod duplicates;
@@ -59,6 +61,7 @@ mod table;
 pub mod types;
 pub mod verbs;
 
+pub use concurrent::{ConcurrentMap, ConcurrentMapOptions};
 #[doc(inline)]
 pub use device::{Buffer, Device, DeviceKind, Graph, Stream, View, ViewMut};
 pub use duplicates::Duplicates;

@@ -3,6 +3,7 @@ use super::plan::Plan;
 use super::slots::{Handles, Slots, stash_words};
 use super::words_of;
 use super::{EntryOf, KeyOf, Settings, Table, WordOf};
+use crate::concurrent::SharedLayout;
 use crate::cpu;
 use crate::device::{Device, Element, Stream};
 use crate::error::Result;
@@ -13,9 +14,10 @@ use koel_kernels::table::layout::Shape;
 use koel_simt::{Buf, In};
 use std::hash::Hash;
 
-/// Layouts whose keys and values can be stored in device memory.
-pub trait DeviceLayout: MapLayout<Key: Element, Value: Element> {}
-impl<L: MapLayout<Key: Element, Value: Element>> DeviceLayout for L {}
+/// Layouts whose keys and values can be stored in device memory, and in host memory that threads
+/// share.
+pub trait DeviceLayout: MapLayout<Key: Element, Value: Element> + SharedLayout {}
+impl<L: MapLayout<Key: Element, Value: Element> + SharedLayout> DeviceLayout for L {}
 
 /// Kind of entries of a table, and the code that is special to it.
 pub(crate) trait Family: Sized {
