@@ -157,8 +157,7 @@ impl<K: SlotKey, V: SlotValue> ConcurrentMap<K, V> {
     }
     /// Returns whether the map holds a key.
     #[inline]
-    #[doc(alias("contains_key"))]
-    pub fn contains(&self, key: K) -> bool {
+    pub fn contains_key(&self, key: K) -> bool {
         let key = key_bits(key);
         let (table, place) = self.shards.locate(key);
         table.get(place, key).is_some()

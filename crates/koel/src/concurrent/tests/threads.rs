@@ -163,7 +163,7 @@ fn cleared_keys_are_gone() {
                 map.insert(key, round).unwrap();
             }
             map.clear();
-            assert!(keys.into_iter().all(|key| !map.contains(key)));
+            assert!(keys.into_iter().all(|key| !map.contains_key(key)));
         }
         is_done.store(true, Relaxed);
     });
