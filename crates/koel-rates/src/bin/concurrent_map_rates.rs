@@ -71,13 +71,13 @@ fn is_right<N: Number>(key: N, value: Option<N>) -> bool {
 }
 /// Implements [`Shared`] by a lookup and an insertion of one key.
 macro_rules! one_key {
-    ($($map:ty: $new:expr, |$pinned:ident, $key:ident, $value:ident| $pin:expr, $get:expr, $set:expr;)+) => {
+    ($($map:ty: $new:expr, |$all:ident, $pinned:ident, $key:ident, $value:ident| $pin:expr, $get:expr, $set:expr;)+) => {
         $(impl<N: Number> Shared<N> for $map {
             fn empty() -> Result<Self> {
                 Ok($new)
             }
             fn run(&self, keys: &[N], is_write: &[bool]) -> Result<bool> {
-                let (mut is_verified, $pinned) = (true, self);
+                let (mut is_verified, $all) = (true, self);
                 let $pinned = $pin;
                 for (&$key, &is_write) in keys.iter().zip(is_write) {
                     if is_write {
@@ -90,7 +90,7 @@ macro_rules! one_key {
                 Ok(is_verified)
             }
             fn fill(&self, keys: &[N]) -> Result<()> {
-                let $pinned = self;
+                let $all = self;
                 let $pinned = $pin;
                 for &$key in keys {
                     let $value = $key;
@@ -104,13 +104,13 @@ macro_rules! one_key {
 type Fx = FxBuildHasher;
 one_key! {
     ConcurrentMap<N, N>: ConcurrentMap::new()?,
-        |map, key, value| map, map.get(key), black_box(map.insert(key, value)?);
+        |all, map, key, value| all, map.get(key), black_box(map.insert(key, value)?);
     DashMap<N, N, Fx>: DashMap::default(),
-        |map, key, value| map, map.get(&key).map(|v| *v), black_box(map.insert(key, value));
+        |all, map, key, value| all, map.get(&key).map(|v| *v), black_box(map.insert(key, value));
     papaya::HashMap<N, N, Fx>: papaya::HashMap::default(),
-        |map, key, value| map.pin(), map.get(&key).copied(), { black_box(map.insert(key, value)); };
+        |all, map, key, value| all.pin(), map.get(&key).copied(), { black_box(map.insert(key, value)); };
     scc::HashMap<N, N, Fx>: scc::HashMap::default(),
-        |map, key, value| map, map.read_sync(&key, |_, v| *v), black_box(map.upsert_sync(key, value));
+        |all, map, key, value| all, map.read_sync(&key, |_, v| *v), black_box(map.upsert_sync(key, value));
 }
 /// koel's batches.
 struct Batches<N: Number>(ConcurrentMap<N, N>);

@@ -98,7 +98,10 @@ fn rates<K: koel::Key + Eq + std::hash::Hash>(
          of_owned: &mut dyn FnMut(&mut HostMap<K, u32>) -> Result<()>| {
             let mut verified = true;
             let [hashbrown, koel] = repeat(RUNS, || {
-                let (_, a) = seconds_of(|| Result::Ok(of_other(&mut other)))?;
+                let (_, a) = seconds_of(|| {
+                    of_other(&mut other);
+                    Result::Ok(())
+                })?;
                 let (_, b) = seconds_of(|| of_owned(&mut owned))?;
                 let expected = (other.len(), total(&mut other.values().copied()));
                 verified &= expected == (owned.len(), total(&mut owned.values()));
