@@ -158,3 +158,65 @@ impl<L: Layout, B: Buckets<Pairs = L>> OneKey<'_, B> {
         Part::new(In { shape: self.shape, seed: self.seed, stash: self.stash }, 0, self.words)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cpu::{OfMap, OfSet, find};
+    use koel_kernels::hash::mix::splitmix_at;
+    use koel_kernels::table::layout::{Narrow, Number, Wide};
+    use std::fmt::Debug;
+
+    /// A table of few buckets, which keys fill and overflow into the stash, and leave in another
+    /// order: all that are there are found, in every state.
+    fn check<B: Buckets<Value: PartialEq + Debug>>(buckets: u32, empty: B::Word) {
+        let (shape, seed) = (Shape { partitions: 1, buckets }, 5);
+        let keys = (0..u64::from(buckets) * 9 + 7).collect::<Vec<_>>();
+        let key = |i: u64| <B::Pairs as Layout>::Key::narrowed(i);
+        let pair = |i: u64| B::Pairs::pair(B::Pairs::mixed(seed, key(i)), Number::narrowed(!i));
+        let value = |i: u64| B::value(pair(i));
+        for order in 0..20 {
+            let mut words = vec![empty; buckets as usize * B::WORDS];
+            let (mut stash, mut held) = (Stash::<B::Pairs>::default(), vec![]);
+            for step in 0..3 * keys.len() as u32 {
+                let i = splitmix_at(order, step) % keys.len() as u64;
+                let at = held.iter().position(|&other| other == i);
+                let words = &mut words[..];
+                let mut table = OneKey::<B> { shape, seed, words, stash: &mut stash };
+                let altered =
+                    table.alter(key(i), |_| if at.is_some() { None } else { Some(value(i)) });
+                assert_eq!(altered.before, at.map(|_| value(i)));
+                if altered.is_left {
+                    assert!(!table.part().insert_or_overflow(pair(i)));
+                    stash.reserve(1).unwrap();
+                    stash.insert(pair(i));
+                }
+                match at {
+                    Some(at) => _ = held.swap_remove(at),
+                    None => held.push(i),
+                }
+                for &i in &keys {
+                    let found = find::<B>(shape, seed, words, &stash, key(i));
+                    assert_eq!(found, held.contains(&i).then(|| value(i)), "key {i}");
+                }
+            }
+            let (keeps, mut gone) = (|i: u64| i.is_multiple_of(3), 0);
+            let mut table = OneKey::<B> { shape, seed, words: &mut words, stash: &mut stash };
+            table.retain(|key, _| keeps(key.widened()), &mut gone);
+            assert_eq!(gone, held.iter().filter(|&&i| !keeps(i)).count());
+            for &i in &keys {
+                let expected = (held.contains(&i) && keeps(i)).then(|| value(i));
+                assert_eq!(find::<B>(shape, seed, &words, &stash, key(i)), expected, "key {i}");
+            }
+        }
+    }
+    #[test]
+    fn keys_beside_a_stash_are_found() {
+        for buckets in [1, 2, 3] {
+            check::<OfMap<Narrow>>(buckets, EMPTY);
+            check::<OfMap<Wide<u64, u32>>>(buckets, EMPTY);
+            check::<OfSet<u32>>(buckets, u32::MAX);
+            check::<OfSet<u64>>(buckets, u64::MAX);
+        }
+    }
+}
