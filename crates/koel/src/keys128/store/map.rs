@@ -132,8 +132,8 @@ impl<V: Bits> MapStore for Map128<V> {
     }
     fn reserve_row(&mut self) -> Result<()> {
         let len = self.len();
-        let is_full = len == self.values.len() || self.keys.rows.is_full();
-        if is_full { self.reserve(len.max(FEWEST)) } else { Ok(()) }
+        self.keys.rows.reserve_row()?;
+        if len < self.values.len() { Ok(()) } else { self.reserve(len.max(FEWEST)) }
     }
 
     fn get<T: Send>(

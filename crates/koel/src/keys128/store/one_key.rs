@@ -97,9 +97,11 @@ impl Rows<Stored<u128>> {
         self.table.as_table_mut().clear();
         self.len = 0;
     }
-    /// Returns whether there is no room for the row of one more key.
-    pub(super) fn is_full(&self) -> bool {
-        self.len == self.keys.len()
+    /// Makes room for twice the keys if there is none for one more. Errors: out of memory.
+    pub(super) fn reserve_row(&mut self) -> Result<()> {
+        let more = self.len.max(FEWEST);
+        self.table.as_table_mut().reserve(more, SetOptions::default().into())?;
+        if self.len < self.keys.len() { Ok(()) } else { self.reserve(more) }
     }
     /// Makes room for more keys. Errors: out of memory.
     pub(super) fn reserve(&mut self, more: usize) -> Result<()> {

@@ -1,7 +1,7 @@
 //! Sets of keys of more than 64 bits: see [`SetStore`].
 use super::KeysUpdater;
 use super::host::HostKeys;
-use super::one_key::{FEWEST, Row};
+use super::one_key::Row;
 use crate::cpu::Altered;
 use crate::device::{Device, Stream, View, ViewMut};
 use crate::error::{Result, check_length};
@@ -114,8 +114,7 @@ impl SetStore for Set128 {
     }
     #[inline]
     fn reserve_row(&mut self) -> Result<()> {
-        let more = self.len().max(FEWEST);
-        if self.rows.is_full() { self.rows.reserve(more) } else { Ok(()) }
+        self.rows.reserve_row()
     }
 
     type Updater = KeysUpdater;
