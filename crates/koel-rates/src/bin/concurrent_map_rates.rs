@@ -71,7 +71,10 @@ fn is_right<N: Number>(key: N, value: Option<N>) -> bool {
 }
 /// Implements [`Shared`] by a lookup and an insertion of one key.
 macro_rules! one_key {
-    ($($map:ty: $new:expr, |$all:ident, $pinned:ident, $key:ident, $value:ident| $pin:expr, $get:expr, $set:expr;)+) => {
+    ($(
+        $map:ty: $new:expr, |$all:ident, $pinned:ident, $key:ident, $value:ident| $pin:expr,
+            $get:expr, $set:expr;
+    )+) => {
         $(impl<N: Number> Shared<N> for $map {
             fn empty() -> Result<Self> {
                 Ok($new)
@@ -103,14 +106,14 @@ macro_rules! one_key {
 }
 type Fx = FxBuildHasher;
 one_key! {
-    ConcurrentMap<N, N>: ConcurrentMap::new()?,
-        |all, map, key, value| all, map.get(key), black_box(map.insert(key, value)?);
-    DashMap<N, N, Fx>: DashMap::default(),
-        |all, map, key, value| all, map.get(&key).map(|v| *v), black_box(map.insert(key, value));
-    papaya::HashMap<N, N, Fx>: papaya::HashMap::default(),
-        |all, map, key, value| all.pin(), map.get(&key).copied(), { black_box(map.insert(key, value)); };
-    scc::HashMap<N, N, Fx>: scc::HashMap::default(),
-        |all, map, key, value| all, map.read_sync(&key, |_, v| *v), black_box(map.upsert_sync(key, value));
+    ConcurrentMap<N, N>: ConcurrentMap::new()?, |all, map, key, value| all,
+        map.get(key), black_box(map.insert(key, value)?);
+    DashMap<N, N, Fx>: DashMap::default(), |all, map, key, value| all,
+        map.get(&key).map(|v| *v), black_box(map.insert(key, value));
+    papaya::HashMap<N, N, Fx>: papaya::HashMap::default(), |all, map, key, value| all.pin(),
+        map.get(&key).copied(), { black_box(map.insert(key, value)); };
+    scc::HashMap<N, N, Fx>: scc::HashMap::default(), |all, map, key, value| all,
+        map.read_sync(&key, |_, v| *v), black_box(map.upsert_sync(key, value));
 }
 /// koel's batches.
 struct Batches<N: Number>(ConcurrentMap<N, N>);

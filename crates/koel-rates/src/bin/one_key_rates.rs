@@ -16,6 +16,7 @@ use koel::{Device, HostMap, Map, Result};
 use koel_kernels::hash::mix::splitmix_at;
 use koel_rates::{Arguments, RUNS, Times, decimals, print_provenance, repeat, row, seconds_of};
 use rustc_hash::FxBuildHasher;
+use std::hash::Hash;
 use std::hint::black_box;
 
 fn main() -> Result<()> {
@@ -29,26 +30,48 @@ fn main() -> Result<()> {
     }
     Ok(())
 }
-fn rates<K: koel::Key + Eq + std::hash::Hash>(
+fn rates<K: koel::Key + Eq + Hash>(
     device: &Device,
-    name: &str,
+    name: &'static str,
     n: usize,
     key: impl Fn(u64) -> K,
 ) -> Result<()> {
     let keys = |stream: u64| (0..n as u32).map(|i| key(splitmix_at(stream, i))).collect::<Vec<_>>();
-    let (present, absent, values) = (keys(1), keys(2), (0..n as u32).collect::<Vec<_>>());
-    let map = Map::build(device, &present, &values)?;
-    let mut other = HashMap::with_capacity_and_hasher(n, FxBuildHasher);
-    other.extend(present.iter().copied().zip(values));
-    let mut owned = HostMap::try_from_iter(device, present.iter().copied().zip(0..))?;
-    let host = map.host()?;
-    let asked = n.max(1 << 20);
-    let row = |of: (&str, &str), hashbrown: f64, times: Times, verified: bool| {
+    let maps = Maps { name, device, present: keys(1), absent: keys(2), asked: n.max(1 << 20) };
+    maps.lookups()?;
+    maps.changes()
+}
+/// Keys of the maps that are compared.
+struct Maps<'d, K> {
+    name: &'static str,
+    device: &'d Device,
+    present: Vec<K>,
+    absent: Vec<K>,
+    /// Number of queries.
+    asked: usize,
+}
+type Other<K> = HashMap<K, u32, FxBuildHasher>;
+impl<K: koel::Key + Eq + Hash> Maps<'_, K> {
+    /// Returns a map of the present keys, in their order.
+    fn other(&self) -> Other<K> {
+        let mut map = HashMap::with_capacity_and_hasher(self.present.len(), FxBuildHasher);
+        map.extend(self.present.iter().copied().zip(0..));
+        map
+    }
+    fn owned(&self) -> Result<HostMap<K, u32>> {
+        HostMap::try_from_iter(self.device, self.present.iter().copied().zip(0..))
+    }
+    /// Returns these keys in an order of its own, some of them several times.
+    fn queries(&self, of: &[K]) -> Vec<K> {
+        let at = |i: u32| (splitmix_at(3, i) % of.len() as u64) as usize;
+        (0..self.asked as u32).map(|i| of[at(i)]).collect()
+    }
+    fn row(&self, op: &str, queries: &str, hashbrown: f64, times: Times, verified: bool) {
         row![
-            ("op", of.0),
-            ("key", name),
-            ("n", n),
-            ("queries", of.1),
+            ("op", op),
+            ("key", self.name),
+            ("n", self.present.len()),
+            ("queries", queries),
             ("ns", decimals(times.median, 2)),
             ("ns_min", decimals(times.min, 2)),
             ("ns_max", decimals(times.max, 2)),
@@ -56,115 +79,122 @@ fn rates<K: koel::Key + Eq + std::hash::Hash>(
             ("verified", verified)
         ]
         .print();
-    };
-    let in_order = |of: &[K]| {
-        let queries = (0..asked as u32).map(|i| of[(splitmix_at(3, i) % n as u64) as usize]);
-        queries.collect::<Vec<_>>()
-    };
-    for (kind, of) in [("present", &present), ("absent", &absent)] {
-        let queries = in_order(of);
-        let sum = |found: &mut dyn Iterator<Item = Option<u32>>| {
-            found.flatten().fold(0u64, |sum, value| sum + u64::from(value))
-        };
-        let expected = sum(&mut queries.iter().map(|key| other.get(key).copied()));
-        let fold = |sum: u64, value: Option<u32>| sum + u64::from(value.unwrap_or(0));
-        let time = |op: &str, hashbrown: Option<f64>, run: &dyn Fn() -> Result<u64>| {
-            let mut verified = true;
-            let [times] = repeat(RUNS, || {
-                let (found, seconds) = seconds_of(run)?;
-                verified &= found == expected;
-                Result::Ok([seconds / asked as f64 * 1e9])
-            })?;
-            row((op, kind), hashbrown.unwrap_or(times.median), times, verified);
-            Result::Ok(times.median)
-        };
-        let of_other = || Ok(queries.iter().fold(0, |sum, key| fold(sum, other.get(key).copied())));
-        let hashbrown = Some(time("hashbrown", None, &of_other)?);
-        let of_ref = || Ok(queries.iter().fold(0, |sum, &key| fold(sum, host.get(key))));
-        time("ref_get", hashbrown, &of_ref)?;
-        let of_owned = || Ok(queries.iter().fold(0, |sum, &key| fold(sum, owned.get(key))));
-        time("get", hashbrown, &of_owned)?;
-        time("batch_get", hashbrown, &|| Ok(sum(&mut map.get(&queries)?.into_iter())))?;
     }
-    let queries = in_order(&present);
-    let total = |values: &mut dyn Iterator<Item = u32>| {
-        values.fold(0u64, |sum, value| sum + u64::from(value))
-    };
-    // Each change is made by hashbrown, then by koel, in turn.
-    let mut change =
-        |op: &str,
-         asked: usize,
-         of_other: &mut dyn FnMut(&mut HashMap<K, u32, FxBuildHasher>),
-         of_owned: &mut dyn FnMut(&mut HostMap<K, u32>) -> Result<()>| {
-            let mut verified = true;
-            let [hashbrown, koel] = repeat(RUNS, || {
-                let (_, a) = seconds_of(|| {
-                    of_other(&mut other);
-                    Result::Ok(())
+    fn lookups(&self) -> Result<()> {
+        let values = (0..self.present.len() as u32).collect::<Vec<_>>();
+        let (map, other) = (Map::build(self.device, &self.present, &values)?, self.other());
+        let (host, owned) = (map.host()?, self.owned()?);
+        for (kind, of) in [("present", &self.present), ("absent", &self.absent)] {
+            let queries = self.queries(of);
+            let sum = |found: &mut dyn Iterator<Item = Option<u32>>| {
+                found.flatten().fold(0u64, |sum, value| sum + u64::from(value))
+            };
+            let expected = sum(&mut queries.iter().map(|key| other.get(key).copied()));
+            let time = |op: &str, hashbrown: Option<f64>, run: &dyn Fn() -> Result<u64>| {
+                let mut verified = true;
+                let [times] = repeat(RUNS, || {
+                    let (found, seconds) = seconds_of(run)?;
+                    verified &= found == expected;
+                    Result::Ok([seconds / self.asked as f64 * 1e9])
                 })?;
-                let (_, b) = seconds_of(|| of_owned(&mut owned))?;
-                let expected = (other.len(), total(&mut other.values().copied()));
-                verified &= expected == (owned.len(), total(&mut owned.values()));
-                Result::Ok([a, b].map(|seconds| seconds / asked as f64 * 1e9))
-            })?;
-            row(("hashbrown", op), hashbrown.median, hashbrown, verified);
-            row(("koel", op), hashbrown.median, koel, verified);
-            Result::Ok(())
-        };
-    change(
-        "assign",
-        asked,
-        &mut |map| (0..).zip(&queries).for_each(|(i, &key)| _ = map.insert(key, i)),
-        &mut |map| (0..).zip(&queries).try_for_each(|(i, &key)| map.insert(key, i).map(drop)),
-    )?;
-    change(
-        "count",
-        asked,
-        &mut |map| {
-            for &key in &queries {
-                map.entry(key).and_modify(|count| *count = count.wrapping_add(1)).or_insert(1);
-            }
-        },
-        &mut |map| {
-            for &key in &queries {
-                let entry = map.entry(key).and_modify(|count| *count = count.wrapping_add(1));
-                entry.or_insert(1)?;
-            }
-            Ok(())
-        },
-    )?;
-    // Back and forth, so that the maps are as before.
-    let ways = [(&present, &absent), (&absent, &present)];
-    change(
-        "replace",
-        4 * n,
-        &mut |map| {
-            for (&from, &to) in ways.iter().flat_map(|(from, to)| from.iter().zip(*to)) {
-                let value = map.remove(&from);
-                map.insert(to, value.unwrap_or(0));
-            }
-        },
-        &mut |map| {
-            for (&from, &to) in ways.iter().flat_map(|(from, to)| from.iter().zip(*to)) {
-                let value = map.remove(from);
-                map.insert(to, value.unwrap_or(0))?;
-            }
-            Ok(())
-        },
-    )?;
-    change(
-        "grow",
-        n,
-        &mut |map| {
-            *map = HashMap::default();
-            present.iter().for_each(|&key| _ = map.insert(key, 1));
-        },
-        &mut |map| {
-            *map = HostMap::new(device)?;
-            present.iter().try_for_each(|&key| map.insert(key, 1).map(drop))
-        },
-    )?;
-    change("iterate", n, &mut |map| _ = black_box(total(&mut map.values().copied())), &mut |map| {
-        Ok(_ = black_box(total(&mut map.values())))
-    })
+                self.row(op, kind, hashbrown.unwrap_or(times.median), times, verified);
+                Result::Ok(times.median)
+            };
+            let fold = |sum: u64, value: Option<u32>| sum + u64::from(value.unwrap_or(0));
+            let of_other = || {
+                let found = |sum, key| fold(sum, other.get(key).copied());
+                Ok(queries.iter().fold(0, found))
+            };
+            let hashbrown = Some(time("hashbrown", None, &of_other)?);
+            let of_ref = || Ok(queries.iter().fold(0, |sum, &key| fold(sum, host.get(key))));
+            time("ref_get", hashbrown, &of_ref)?;
+            let of_owned = || Ok(queries.iter().fold(0, |sum, &key| fold(sum, owned.get(key))));
+            time("get", hashbrown, &of_owned)?;
+            time("batch_get", hashbrown, &|| Ok(sum(&mut map.get(&queries)?.into_iter())))?;
+        }
+        Ok(())
+    }
+    fn changes(&self) -> Result<()> {
+        let (n, asked, queries) = (self.present.len(), self.asked, self.queries(&self.present));
+        let (mut other, mut owned) = (self.other(), self.owned()?);
+        // Each change is made by hashbrown, then by koel, in turn.
+        let mut change =
+            |op: &str,
+             keys: usize,
+             of_other: &mut dyn FnMut(&mut Other<K>),
+             of_owned: &mut dyn FnMut(&mut HostMap<K, u32>) -> Result<()>| {
+                let mut verified = true;
+                let [hashbrown, koel] = repeat(RUNS, || {
+                    let ((), a) = seconds_of(|| {
+                        of_other(&mut other);
+                        Result::Ok(())
+                    })?;
+                    let ((), b) = seconds_of(|| of_owned(&mut owned))?;
+                    let expected = (other.len(), total(&mut other.values().copied()));
+                    verified &= expected == (owned.len(), total(&mut owned.values()));
+                    Result::Ok([a, b].map(|seconds| seconds / keys as f64 * 1e9))
+                })?;
+                self.row("hashbrown", op, hashbrown.median, hashbrown, verified);
+                self.row("koel", op, hashbrown.median, koel, verified);
+                Result::Ok(())
+            };
+        change(
+            "assign",
+            asked,
+            &mut |map| (0..).zip(&queries).for_each(|(i, &key)| _ = map.insert(key, i)),
+            &mut |map| (0..).zip(&queries).try_for_each(|(i, &key)| map.insert(key, i).map(drop)),
+        )?;
+        let add = |count: &mut u32| *count = count.wrapping_add(1);
+        change(
+            "count",
+            asked,
+            &mut |map| {
+                queries.iter().for_each(|&key| _ = map.entry(key).and_modify(add).or_insert(1));
+            },
+            &mut |map| {
+                let mut all = queries.iter();
+                all.try_for_each(|&key| map.entry(key).and_modify(add).or_insert(1).map(drop))
+            },
+        )?;
+        // Back and forth, so that the maps are as before.
+        let ways = [(&self.present, &self.absent), (&self.absent, &self.present)];
+        let pairs = || ways.iter().flat_map(|(from, to)| from.iter().zip(*to));
+        change(
+            "replace",
+            4 * n,
+            &mut |map| {
+                for (&from, &to) in pairs() {
+                    let value = map.remove(&from);
+                    map.insert(to, value.unwrap_or(0));
+                }
+            },
+            &mut |map| {
+                pairs().try_for_each(|(&from, &to)| {
+                    let value = map.remove(from);
+                    map.insert(to, value.unwrap_or(0)).map(drop)
+                })
+            },
+        )?;
+        change(
+            "grow",
+            n,
+            &mut |map| {
+                *map = HashMap::default();
+                self.present.iter().for_each(|&key| _ = map.insert(key, 1));
+            },
+            &mut |map| {
+                *map = HostMap::new(self.device)?;
+                self.present.iter().try_for_each(|&key| map.insert(key, 1).map(drop))
+            },
+        )?;
+        change(
+            "iterate",
+            n,
+            &mut |map| _ = black_box(total(&mut map.values().copied())),
+            &mut |map| Ok(_ = black_box(total(&mut map.values()))),
+        )
+    }
+}
+fn total(values: &mut dyn Iterator<Item = u32>) -> u64 {
+    values.fold(0, |sum, value| sum + u64::from(value))
 }

@@ -109,7 +109,7 @@ impl<K: SlotKey, V: SlotValue> ConcurrentMap<K, V> {
     pub fn new() -> Result<ConcurrentMap<K, V>> {
         ConcurrentMap::with_options(ConcurrentMapOptions::default())
     }
-    /// Makes an empty map with room for so many pairs. Errors: out of memory.
+    /// Makes an empty map with room for this number of pairs. Errors: out of memory.
     pub fn with_capacity(capacity: usize) -> Result<ConcurrentMap<K, V>> {
         ConcurrentMap::with_options(ConcurrentMapOptions::default().with_capacity(capacity))
     }

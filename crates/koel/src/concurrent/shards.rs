@@ -119,7 +119,7 @@ fn publish<B>(
 }
 
 impl<B: Bucket> Shards<B> {
-    /// Makes tables with room for so many pairs in all. Errors: out of memory.
+    /// Makes tables with room for `capacity` pairs in all. Errors: out of memory.
     pub(super) fn new(capacity: usize, seed: u64) -> Result<Shards<B>> {
         let shard_bits = shards_of_this_machine().ilog2();
         let hashing = Hashing { seed, shard_bits, redrawn: 0 };
@@ -250,7 +250,7 @@ impl<B: Bucket> Shards<B> {
         Ok(())
     }
 }
-/// Returns the number of buckets for so many pairs.
+/// Returns the number of buckets for this number of pairs.
 fn buckets_for<B: Bucket>(pairs: usize) -> usize {
     let buckets = pairs as f64 / (B::Word::SLOTS as f64 * LOAD);
     (buckets.ceil() as usize).max(MIN_BUCKETS)

@@ -78,7 +78,7 @@ pub(super) struct Table<B> {
 }
 
 impl<B: Bucket> Table<B> {
-    /// Makes an empty table of so many buckets, at least [`MIN_BUCKETS`]. Errors: out of memory.
+    /// Makes an empty table of `buckets` buckets, at least [`MIN_BUCKETS`]. Errors: out of memory.
     pub(super) fn new(buckets: usize, hashing: Hashing) -> Result<Table<B>> {
         let buckets = buckets.max(MIN_BUCKETS);
         let of = |key| {

@@ -274,9 +274,9 @@ impl<K: DeviceKey + SlotKey> IndexBuilder<K> {
     }
 }
 
-/// Returns the distinct keys of host memory in ascending order, and how often each occurs. Sorts the
-/// keys; on a CPU, few distinct keys are counted first, and only they are sorted. Copies both ways and
-/// waits.
+/// Returns the distinct keys of host memory in ascending order, and how often each occurs. Sorts
+/// the keys; on a CPU, few distinct keys are counted first, and only they are sorted. Copies both
+/// ways and waits.
 ///
 /// ```
 /// let device = koel::Device::cpu()?;

@@ -17,9 +17,9 @@ pub struct HostSetRef<'s, K: Key = u32> {
     table: <StoreOf<K> as SetStore>::Host<'s>,
 }
 impl<K: Key> Set<K> {
-    /// Returns the set for lookups of one key after the other, as a hash set of the standard library
-    /// is asked. Many keys at a time are looked up faster by [`contains`](Self::contains). A set
-    /// that also changes one key after the other is a [`HostSet`]: see
+    /// Returns the set for lookups of one key after the other, as a hash set of the standard
+    /// library is asked. Many keys at a time are looked up faster by [`contains`](Self::contains).
+    /// A set that also changes one key after the other is a [`HostSet`]: see
     /// [`into_host`](Self::into_host).
     ///
     /// ```

@@ -55,7 +55,7 @@ impl Groups {
     /// Returns the same groups by a map of all keys.
     #[inline]
     pub(crate) fn by_map(device: &Device, keys: &RowKeys<'_>) -> Result<Groups> {
-        with_keys!(keys, keys => Numbered::by_map(device, keys, false).map(|numbered| numbered.groups))
+        with_keys!(keys, keys => Ok(Numbered::by_map(device, keys, false)?.groups))
     }
     /// Returns the groups, and how to find those of other keys.
     #[inline]

@@ -138,8 +138,8 @@ impl<F: Updatable> Table<F> {
             Err(e) => Err(e),
         }
     }
-    /// Doubles the buckets of a table on a CPU, if that makes room for `room` entries. Returns whether
-    /// it did; if not, the table is as before. Errors: out of memory; then, too.
+    /// Doubles the buckets of a table on a CPU, if that makes room for `room` entries. Returns
+    /// whether it did; if not, the table is as before. Errors: out of memory; then, too.
     pub(super) fn double(&mut self, room: usize, load: f64) -> Result<bool> {
         let Storage::Cpu(on_cpu) = &mut self.storage else { return Ok(false) };
         let (shape, device) = (self.plan.shape, &self.device);
@@ -210,7 +210,7 @@ impl<F: Updatable> Table<F> {
         let none =
             cpu::Batch { keys: &[], values: &[], operation: operation::ERASE, operations: &[] };
         let most = u32::MAX;
-        // Without memory for it, more lookups read a second bucket, and the next removal tries again.
+        // Without memory for it, more lookups read a second bucket; the next removal tries again.
         drop(self.update_partitions(none, &mut [], false, most, &mut Memory::default()));
     }
 }
