@@ -318,6 +318,12 @@ pub(crate) fn count32(what: &'static str, n: usize) -> Result<u32> {
     if n <= MAX { Ok(n as u32) } else { Err(Error::TooMany { what, n, max: MAX }) }
 }
 
+/// Returns what was done. Panics with an error: for traits of the standard library that have no
+/// place for one.
+pub(crate) fn or_panic<T>(done: Result<T>) -> T {
+    done.unwrap_or_else(|e| panic!("{e}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,8 +2,9 @@
 use super::host_ref::Iter;
 use super::{HostMapRef, Map, MapStore, Operation, StoredKey};
 use crate::device::{Device, not_on_host};
-use crate::error::Result;
+use crate::error::{Result, or_panic};
 use crate::fallible::{push, reserve};
+use crate::table::one_key::{BATCH, FEWEST, PIECE};
 use crate::types::{Bits, BitsOf, Key, Value};
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use std::fmt;
@@ -272,13 +273,6 @@ impl<K: Key, V: Value> HostMap<K, V> {
         self.map.to_device(self.device())?.into_host()
     }
 }
-/// Pairs for which a map always has room: the smallest tables grow slowly.
-const FEWEST: usize = 12;
-/// Pairs that are inserted at a time.
-const BATCH: usize = 1 << 16;
-/// Slots that a parallel iterator reads at a time.
-const PIECE: usize = 1 << 12;
-
 /// The place of a key in a map: see [`HostMap::entry`].
 ///
 /// ```
@@ -348,10 +342,6 @@ impl<K: Key + fmt::Debug, V: Value> fmt::Debug for Entry<'_, K, V> {
     }
 }
 
-/// Returns a map, or panics with the error.
-fn or_panic<T>(done: Result<T>) -> T {
-    done.unwrap_or_else(|e| panic!("{e}"))
-}
 /// An empty map on [`Device::cpu`]. Panics if there is no memory, as the standard library's do.
 impl<K: Key, V: Value> Default for HostMap<K, V> {
     fn default() -> Self {

@@ -2,8 +2,9 @@
 use super::host_ref::Iter;
 use super::{HostSetRef, Set, SetStore};
 use crate::device::{Device, not_on_host};
-use crate::error::Result;
+use crate::error::{Result, or_panic};
 use crate::fallible::{collect, push, reserve};
+use crate::table::one_key::{BATCH, FEWEST, PIECE};
 use crate::types::{Bits, BitsOf, Key};
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use std::fmt;
@@ -169,17 +170,6 @@ impl<K: Key> HostSet<K> {
     pub fn try_clone(&self) -> Result<HostSet<K>> {
         self.set.to_device(self.device())?.into_host()
     }
-}
-/// Keys for which a set always has room: the smallest tables grow slowly.
-const FEWEST: usize = 12;
-/// Keys that are inserted at a time.
-const BATCH: usize = 1 << 16;
-/// Slots that a parallel iterator reads at a time.
-const PIECE: usize = 1 << 12;
-
-/// Returns a set, or panics with the error.
-fn or_panic<T>(done: Result<T>) -> T {
-    done.unwrap_or_else(|e| panic!("{e}"))
 }
 /// An empty set on [`Device::cpu`]. Panics if there is no memory, as the standard library's do.
 impl<K: Key> Default for HostSet<K> {

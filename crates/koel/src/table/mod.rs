@@ -13,7 +13,7 @@ mod family;
 pub(crate) mod file;
 pub(crate) mod header;
 mod lookup;
-mod one_key;
+pub(crate) mod one_key;
 pub(crate) mod plan;
 pub(crate) mod sending;
 pub(crate) mod slots;

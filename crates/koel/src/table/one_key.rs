@@ -5,6 +5,13 @@ use crate::cpu::{Altered, Buckets, Finder, Iter, OneKey, find};
 use crate::error::Result;
 use std::ops::Range;
 
+/// Entries for which tables that change key by key have room at least: the smallest grow slowly.
+pub(crate) const FEWEST: usize = 12;
+/// Entries that are inserted at a time.
+pub(crate) const BATCH: usize = 1 << 16;
+/// Slots that a parallel iterator reads at a time.
+pub(crate) const PIECE: usize = 1 << 12;
+
 /// A table in host memory, of which one key at a time is asked on the calling thread. Knows bits
 /// only.
 pub trait HostTable {

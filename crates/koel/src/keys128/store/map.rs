@@ -2,7 +2,7 @@
 use super::KeysUpdater;
 use super::host::HostPairs;
 use super::join::RowsJoiner;
-use super::one_key::{FEWEST, Row};
+use super::one_key::Row;
 use crate::cpu::Altered;
 use crate::device::{Device, Stream, View, ViewMut};
 use crate::error::{Result, check_length};
@@ -18,6 +18,7 @@ use crate::rows::file::Slots;
 use crate::rows::update::{RowsUpdater, outcomes_of};
 use crate::rows::{check_rows, joined};
 use crate::set::SetStore;
+use crate::table::one_key::FEWEST;
 use crate::table::update::{HostOperations, Operations, Outcome};
 use crate::table::{BuildReport, Settings, contains};
 use crate::types::Bits;

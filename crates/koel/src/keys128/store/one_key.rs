@@ -3,11 +3,10 @@ use crate::error::Result;
 use crate::file::stored::Stored;
 use crate::rows::{Column, Rows};
 use crate::set::SetOptions;
+use crate::table::one_key::FEWEST;
 
 /// Rows beyond which a batch adds the next one: it checks the limit.
 const MOST: usize = 1 << 30;
-/// Rows for which full tables make room at least.
-pub(super) const FEWEST: usize = 12;
 
 /// What became of the row of a key.
 #[derive(Clone, Copy)]
