@@ -3,7 +3,7 @@ use super::change::Change;
 use super::shards::Found;
 use super::{BucketOf, ConcurrentMap, bits_of, key_bits, value_of};
 use crate::error::{Result, check_length};
-use crate::fallible::with_room;
+use crate::fallible::{push, with_room};
 use crate::types::{SlotKey, SlotValue};
 
 /// Keys between prefetching a bucket and reading it.
@@ -17,8 +17,7 @@ impl<K: SlotKey, V: SlotValue> ConcurrentMap<K, V> {
     pub fn get_many(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
         let mut values = with_room(keys.len())?;
         self.each(keys, |_, key, (table, place)| {
-            values.extend([table.get(place, key).map(value_of)]);
-            Ok(())
+            Ok(push(&mut values, table.get(place, key).map(value_of))?)
         })?;
         Ok(values)
     }

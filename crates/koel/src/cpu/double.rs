@@ -1,8 +1,9 @@
 //! Tables that grow to twice their buckets: see [`double`].
 //!
 //! Places are scaled hashes, so a table of twice the buckets has the entries of partition `p` in
-//! partitions `2 p` and `2 p + 1`, in the order of their first buckets. Each thread reads a range of
-//! the old buckets and writes the two ranges of new ones, once and in order; no key is mixed anew.
+//! partitions `2 p` and `2 p + 1`, in the order of their first buckets. Each thread reads a range
+//! of the old buckets and writes the two ranges of new ones, once and in order; no key is mixed
+//! anew.
 use super::bucketed::{Buckets, PairOf};
 use super::in_place::{In, Part};
 use super::stash::Stash;

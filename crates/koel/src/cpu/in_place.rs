@@ -326,10 +326,15 @@ impl<'a, L: Layout, B: Buckets<Pairs = L>> Part<'a, B> {
     }
     pub(super) fn remove(&mut self, bucket: usize, slot: usize) {
         let is_full = B::is_full(self.words, bucket);
-        let bits = if is_full { B::class_bits(self.words, bucket) } else { 0 };
         let mut pairs = self.pairs(bucket, is_full);
         pairs[slot] = L::EMPTY_PAIR;
-        self.write(bucket, &pairs, bits, is_full && !self.table.stash.is_empty());
+        self.keep(bucket, &pairs, is_full);
+    }
+    /// Writes the pairs that stay in a bucket of which some were removed.
+    #[inline(always)]
+    pub(super) fn keep(&mut self, bucket: usize, pairs: &[L::Pair; MAX_SLOTS], is_full: bool) {
+        let bits = if is_full { B::class_bits(self.words, bucket) } else { 0 };
+        self.write(bucket, pairs, bits, is_full && !self.table.stash.is_empty());
     }
     /// Inserts a pair whose key is absent and has the hash `h`. Returns false if there is no room;
     /// no key is lost or moved then.

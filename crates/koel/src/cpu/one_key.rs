@@ -3,7 +3,7 @@
 //! The rules are those of batches [in place](super::in_place). As nobody else changes the table,
 //! keys of the stash and the ambiguous key are changed here, too. Only an insertion for which two
 //! evictions make no room is left.
-use super::bucketed::{Buckets, MAX_SLOTS, PairOf};
+use super::bucketed::Buckets;
 use super::in_place::{In, Part};
 use super::place::Place;
 use super::stash::Stash;
@@ -111,7 +111,7 @@ impl<L: Layout, B: Buckets<Pairs = L>> OneKey<'_, B> {
                 }
             }
             if gone_here > 0 {
-                self.without(bucket, &pairs, is_full);
+                self.part().keep(bucket, &pairs, is_full);
                 *gone += gone_here;
             }
         }
@@ -127,12 +127,6 @@ impl<L: Layout, B: Buckets<Pairs = L>> OneKey<'_, B> {
             self.stash.hold(None);
             *gone += 1;
         }
-    }
-    /// Writes the pairs that stay in a bucket.
-    fn without(&mut self, bucket: usize, pairs: &[PairOf<B>; MAX_SLOTS], was_full: bool) {
-        let needed = was_full && !self.stash.is_empty();
-        let bits = if was_full { B::class_bits(self.words, bucket) } else { 0 };
-        self.part().write(bucket, pairs, bits, needed);
     }
     /// Moves pairs of the stash to free slots of the only bucket, if there is only one. It has no
     /// fillers, and lookups continue only from a full bucket.

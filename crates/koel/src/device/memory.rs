@@ -106,8 +106,8 @@ fn collected<T>(
     unsafe { all.set_len(len) };
     Ok(all)
 }
-/// Returns a vector of `len` zeros, on huge pages if it is large, as by [`collect`]. Fresh pages are
-/// not touched: the system clears them when they are. Errors: out of memory.
+/// Returns a vector of `len` zeros, on huge pages if it is large, as by [`collect`]. Fresh pages
+/// are not touched: the system clears them when they are. Errors: out of memory.
 pub(crate) fn zeroed<T: Zeroable>(len: usize) -> Result<Vec<T>> {
     let out_of_memory = || out_of_memory(len.saturating_mul(size_of::<T>()));
     let layout = Layout::array::<T>(len).map_err(|_| out_of_memory())?;

@@ -1,11 +1,11 @@
 //! Maps that change one key after the other: see [`HostMap`].
 use super::host_ref::Iter;
-use super::{HostMapRef, Map, MapStore, Operation, StoredKey};
+use super::{HostMapRef, Map, MapStore, Operation};
 use crate::device::{Device, not_on_host};
 use crate::error::{Result, or_panic};
 use crate::fallible::{push, reserve};
 use crate::table::one_key::{BATCH, FEWEST, PIECE};
-use crate::types::{Bits, BitsOf, Key, Value};
+use crate::types::{BitsOf, Key, Value, bits_of_key, bits_of_value};
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use std::fmt;
 
@@ -13,8 +13,8 @@ use std::fmt;
 /// standard library is.
 ///
 /// It is a [`Map`] on a CPU, and becomes one at no cost ([`into_map`](Self::into_map)), as a `Map`
-/// becomes a `HostMap` ([`Map::into_host`]): one is built and asked in batches, the other is changed
-/// key by key. Keys and values are copied in and out; [types] says which there are.
+/// becomes a `HostMap` ([`Map::into_host`]): one is built and asked in batches, the other is
+/// changed key by key. Keys and values are copied in and out; [types] says which there are.
 ///
 /// ```
 /// use koel::{Device, HostMap};
@@ -34,8 +34,8 @@ use std::fmt;
 ///
 /// # Cost and memory
 /// A lookup reads one or two cache lines, as that of [`HostMapRef`]; a change writes them, and
-/// allocates nothing. Insertions make the map grow to twice its pairs when it is full to 85 %;
-/// removals keep the memory: see [`shrink_to_fit`](Self::shrink_to_fit). Only what may grow the map
+/// allocates nothing. Insertions make the map grow to twice its buckets beyond load 0.88; removals
+/// keep the memory: see [`shrink_to_fit`](Self::shrink_to_fit). Only what may grow the map
 /// returns a [`Result`], and its only error is lack of memory, after which the map is as before.
 ///
 /// A batch is faster: from some hundred keys on, [`get_many`](Self::get_many) and
@@ -94,13 +94,12 @@ impl<K: Key, V: Value> HostMap<K, V> {
     /// Returns the value of a key.
     #[inline]
     pub fn get(&self, key: K) -> Option<V> {
-        let bits = StoredKey::<K, V>::of_packed(key.canonical().pack());
-        self.map.store.find_own(bits).map(|bits| V::unpack(bits.into()))
+        self.map.store.find_own(bits_of_key(key)).map(|bits| V::unpack(bits.into()))
     }
     /// Returns whether the map holds a key.
     #[inline]
     pub fn contains_key(&self, key: K) -> bool {
-        self.map.store.find_own(StoredKey::<K, V>::of_packed(key.canonical().pack())).is_some()
+        self.map.store.find_own(bits_of_key(key)).is_some()
     }
     /// Looks up many keys: [`Map::get`].
     pub fn get_many(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
@@ -137,7 +136,7 @@ impl<K: Key, V: Value> HostMap<K, V> {
     /// Returns all pairs as a parallel iterator of rayon, in any order.
     ///
     /// ```
-    /// use rayon::iter::{IntoParallelIterator, ParallelIterator};
+    /// use rayon::iter::ParallelIterator;
     ///
     /// let map = koel::HostMap::from_iter((0u32..1000).map(|key| (key, key % 7)));
     /// assert_eq!(map.par_iter().filter(|&(_, value)| value == 6).count(), 142);
@@ -194,12 +193,11 @@ impl<K: Key, V: Value> HostMap<K, V> {
         key: K,
         change: impl FnOnce(Option<V>) -> Option<V>,
     ) -> (Option<BitsOf<V>>, Option<V>) {
-        let bits = StoredKey::<K, V>::of_packed(key.canonical().pack());
         let of_bits = |bits: BitsOf<V>| V::unpack(bits.into());
-        let altered = self.map.store.alter(bits, |before| {
-            let after = change(before.map(of_bits));
-            after.map(|value| BitsOf::<V>::of_packed(value.pack()))
-        });
+        let altered = self
+            .map
+            .store
+            .alter(bits_of_key(key), |before| change(before.map(of_bits)).map(bits_of_value));
         (altered.left(), altered.before.map(of_bits))
     }
     /// Inserts a missing key for which there is no room.
@@ -236,13 +234,7 @@ impl<K: Key, V: Value> HostMap<K, V> {
         let mut pairs = pairs.into_iter();
         let (mut keys, mut values) = (Vec::new(), Vec::new());
         loop {
-            let batch = pairs.size_hint().0.clamp(FEWEST, BATCH);
-            reserve(&mut keys, batch)?;
-            reserve(&mut values, batch)?;
-            for (key, value) in pairs.by_ref().take(batch) {
-                push(&mut keys, key)?;
-                push(&mut values, value)?;
-            }
+            gather(pairs.by_ref().take(BATCH), &mut keys, &mut values)?;
             if keys.is_empty() {
                 return Ok(());
             }
@@ -256,14 +248,8 @@ impl<K: Key, V: Value> HostMap<K, V> {
         device: &Device,
         pairs: impl IntoIterator<Item = (K, V)>,
     ) -> Result<HostMap<K, V>> {
-        let pairs = pairs.into_iter();
         let (mut keys, mut values) = (Vec::new(), Vec::new());
-        reserve(&mut keys, pairs.size_hint().0)?;
-        reserve(&mut values, pairs.size_hint().0)?;
-        for (key, value) in pairs {
-            push(&mut keys, key)?;
-            push(&mut values, value)?;
-        }
+        gather(pairs.into_iter(), &mut keys, &mut values)?;
         let mut map = Map::build(device, &keys, &values)?.into_host()?;
         map.reserve(FEWEST.saturating_sub(map.len()))?;
         Ok(map)
@@ -273,6 +259,21 @@ impl<K: Key, V: Value> HostMap<K, V> {
         self.map.to_device(self.device())?.into_host()
     }
 }
+/// Appends pairs to keys and values. Errors: out of memory.
+fn gather<K, V>(
+    pairs: impl Iterator<Item = (K, V)>,
+    keys: &mut Vec<K>,
+    values: &mut Vec<V>,
+) -> Result<()> {
+    reserve(keys, pairs.size_hint().0)?;
+    reserve(values, pairs.size_hint().0)?;
+    for (key, value) in pairs {
+        push(keys, key)?;
+        push(values, value)?;
+    }
+    Ok(())
+}
+
 /// The place of a key in a map: see [`HostMap::entry`].
 ///
 /// ```
@@ -342,16 +343,17 @@ impl<K: Key + fmt::Debug, V: Value> fmt::Debug for Entry<'_, K, V> {
     }
 }
 
-/// An empty map on [`Device::cpu`]. Panics if there is no memory, as the standard library's do.
+/// An empty map on a CPU device that all such maps and sets of the process share. Panics if there
+/// is no memory, as the standard library's do.
 impl<K: Key, V: Value> Default for HostMap<K, V> {
     fn default() -> Self {
-        or_panic(Device::cpu().and_then(|device| HostMap::new(&device)))
+        or_panic(Device::shared_cpu().and_then(|device| HostMap::new(&device)))
     }
 }
-/// On [`Device::cpu`]: see [`HostMap::try_from_iter`]. Panics if there is no memory.
+/// On the device of [`Default`]: see [`HostMap::try_from_iter`]. Panics if there is no memory.
 impl<K: Key, V: Value> FromIterator<(K, V)> for HostMap<K, V> {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(pairs: I) -> Self {
-        or_panic(Device::cpu().and_then(|device| HostMap::try_from_iter(&device, pairs)))
+        or_panic(Device::shared_cpu().and_then(|device| HostMap::try_from_iter(&device, pairs)))
     }
 }
 /// As [`FromIterator`].

@@ -1,11 +1,11 @@
 //! Lookups of one key after the other: see [`HostMapRef`].
 #[cfg(doc)]
 use super::HostMap;
-use super::{Map, MapStore, StoreOf, StoredKey};
+use super::{Map, MapStore, StoreOf};
 use crate::device::not_on_host;
 use crate::error::Result;
 use crate::table::HostTable;
-use crate::types::{Bits, Key, Value};
+use crate::types::{Key, Value, bits_of_key};
 use std::fmt;
 use std::iter::FusedIterator;
 use std::ops::Range;
@@ -17,9 +17,9 @@ pub struct HostMapRef<'m, K: Key = u32, V: Value = u32> {
     table: <StoreOf<K, V> as MapStore>::Host<'m>,
 }
 impl<K: Key, V: Value> Map<K, V> {
-    /// Returns the map for lookups of one key after the other, as a hash map of the standard library
-    /// is asked. Many keys at a time are looked up faster by [`get`](Self::get). A map that also
-    /// changes one key after the other is a [`HostMap`]: see [`into_host`](Self::into_host).
+    /// Returns the map for lookups of one key after the other, as a hash map of the standard
+    /// library is asked. Many keys at a time are looked up faster by [`get`](Self::get). A map that
+    /// also changes one key after the other is a [`HostMap`]: see [`into_host`](Self::into_host).
     ///
     /// ```
     /// let map = koel::Map::build(&koel::Device::cpu()?, &["x", "y"].map(str::len), &['x', 'y'])?;
@@ -46,13 +46,12 @@ impl<'m, K: Key, V: Value> HostMapRef<'m, K, V> {
     /// also the row.
     #[inline]
     pub fn get(&self, key: K) -> Option<V> {
-        let bits = StoredKey::<K, V>::of_packed(key.canonical().pack());
-        self.table.find(bits).map(|bits| V::unpack(bits.into()))
+        self.table.find(bits_of_key(key)).map(|bits| V::unpack(bits.into()))
     }
     /// Returns whether the map holds a key.
     #[inline]
     pub fn contains_key(&self, key: K) -> bool {
-        self.table.find(StoredKey::<K, V>::of_packed(key.canonical().pack())).is_some()
+        self.table.find(bits_of_key(key)).is_some()
     }
     /// Returns the number of pairs.
     pub fn len(&self) -> usize {

@@ -4,7 +4,7 @@ use crate::device::{Apart, Stream, View, ViewMut};
 use crate::error::{Result, check_length, count32};
 use crate::table::{Contains, Family, Storage, Table, grid};
 use crate::types::{
-    Bits, BitsOf, DeviceKey, DeviceValue, Key, KeyBits, Value, ValueBits, key_bits, keys_on,
+    DeviceKey, DeviceValue, Key, KeyBits, Value, ValueBits, bits_of_value, key_bits, keys_on,
     write_bits,
 };
 use koel_kernels::map::find::{map_find, map_find_or};
@@ -55,7 +55,7 @@ impl<K: Key, V: Value> Map<K, V> {
         K: DeviceKey,
         V: DeviceValue,
     {
-        let missing = BitsOf::<V>::of_packed(missing.pack());
+        let missing = bits_of_value(missing);
         let keys = keys_on(stream, keys)?;
         write_bits(stream, values, |values| {
             self.store.get_or_into(stream, keys.view(), values, missing)

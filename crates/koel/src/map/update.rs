@@ -102,9 +102,9 @@ pub enum Operation {
 /// than a block has room for, it is split into halves, recursively.
 ///
 /// On a CPU, a map grows to twice its buckets, so that pairs can come in small batches, and it does
-/// so beyond load 0.88 as soon as a pair finds no room by two evictions. Each partition becomes two,
-/// whose buckets are written once and in order; this takes memory for the new table in addition to
-/// the old one. For a batch that does not fit then, it is rebuilt as above.
+/// so beyond load 0.88 as soon as a pair finds no room by two evictions. Each partition becomes
+/// two, whose buckets are written once and in order; this takes memory for the new table in
+/// addition to the old one. For a batch that does not fit then, it is rebuilt as above.
 ///
 /// The placement of pairs in an updated map depends on its history: it is not
 /// [reproducible](MapOptions::reproducible).

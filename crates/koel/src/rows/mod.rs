@@ -2,8 +2,8 @@
 //! [128-bit keys](crate::keys128) and of [strings](crate::strings) share.
 //!
 //! [`builder`] tells equal keys from those that share a fingerprint, and builds the map; [`host`]
-//! looks keys up natively; [`numbering`] makes short work of columns with few distinct keys. Types of
-//! columns say how keys are stored and which kernels know them: see [`Column`].
+//! looks keys up natively; [`numbering`] makes short work of columns with few distinct keys. Types
+//! of columns say how keys are stored and which kernels know them: see [`Column`].
 #![cfg_attr(not(test), deny(clippy::disallowed_macros, clippy::disallowed_methods))]
 mod builder;
 mod changes;

@@ -3,9 +3,9 @@ use super::host_ref::Iter;
 use super::{HostSetRef, Set, SetStore};
 use crate::device::{Device, not_on_host};
 use crate::error::{Result, or_panic};
-use crate::fallible::{collect, push, reserve};
+use crate::fallible::{collect, extend};
 use crate::table::one_key::{BATCH, FEWEST, PIECE};
-use crate::types::{Bits, BitsOf, Key};
+use crate::types::{Key, bits_of_key};
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use std::fmt;
 
@@ -66,7 +66,7 @@ impl<K: Key> HostSet<K> {
     /// Returns whether the set holds a key.
     #[inline]
     pub fn contains(&self, key: K) -> bool {
-        self.set.store.find_own(BitsOf::<K>::of_packed(key.canonical().pack()))
+        self.set.store.find_own(bits_of_key(key))
     }
     /// Returns whether the set holds each of many keys: [`Set::contains`].
     pub fn contains_many(&self, keys: &[K]) -> Result<Vec<bool>> {
@@ -102,8 +102,7 @@ impl<K: Key> HostSet<K> {
     /// Inserts a key. Returns whether it was missing. Errors: out of memory.
     #[inline]
     pub fn insert(&mut self, key: K) -> Result<bool> {
-        let bits = BitsOf::<K>::of_packed(key.canonical().pack());
-        let altered = self.set.store.alter(bits, |_| Some(()));
+        let altered = self.set.store.alter(bits_of_key(key), |_| Some(()));
         if altered.is_left {
             self.insert_by_batch(key)?;
         }
@@ -113,8 +112,7 @@ impl<K: Key> HostSet<K> {
     #[cold]
     fn insert_by_batch(&mut self, key: K) -> Result<()> {
         self.set.store.reserve_row()?;
-        let bits = BitsOf::<K>::of_packed(key.canonical().pack());
-        if self.set.store.alter(bits, |_| Some(())).is_left {
+        if self.set.store.alter(bits_of_key(key), |_| Some(())).is_left {
             self.set.insert(&[key])?;
         }
         Ok(())
@@ -122,9 +120,8 @@ impl<K: Key> HostSet<K> {
     /// Removes a key. Returns whether the set held it. The set keeps its memory.
     #[inline]
     pub fn remove(&mut self, key: K) -> bool {
-        let bits = BitsOf::<K>::of_packed(key.canonical().pack());
         // Only insertions can be left.
-        self.set.store.alter(bits, |_| None).before.is_some()
+        self.set.store.alter(bits_of_key(key), |_| None).before.is_some()
     }
     /// Removes the keys for which `keep` is false.
     pub fn retain(&mut self, mut keep: impl FnMut(K) -> bool) {
@@ -148,11 +145,7 @@ impl<K: Key> HostSet<K> {
     pub fn try_extend(&mut self, keys: impl IntoIterator<Item = K>) -> Result<()> {
         let (mut keys, mut batch) = (keys.into_iter(), Vec::new());
         loop {
-            let most = keys.size_hint().0.clamp(FEWEST, BATCH);
-            reserve(&mut batch, most)?;
-            for key in keys.by_ref().take(most) {
-                push(&mut batch, key)?;
-            }
+            extend(&mut batch, keys.by_ref().take(BATCH))?;
             if batch.is_empty() {
                 return Ok(());
             }
@@ -171,16 +164,17 @@ impl<K: Key> HostSet<K> {
         self.set.to_device(self.device())?.into_host()
     }
 }
-/// An empty set on [`Device::cpu`]. Panics if there is no memory, as the standard library's do.
+/// An empty set on the device of an empty [`HostMap`](crate::HostMap). Panics if there is no
+/// memory, as the standard library's do.
 impl<K: Key> Default for HostSet<K> {
     fn default() -> Self {
-        or_panic(Device::cpu().and_then(|device| HostSet::new(&device)))
+        or_panic(Device::shared_cpu().and_then(|device| HostSet::new(&device)))
     }
 }
-/// On [`Device::cpu`]: see [`HostSet::try_from_iter`]. Panics if there is no memory.
+/// On the device of [`Default`]: see [`HostSet::try_from_iter`]. Panics if there is no memory.
 impl<K: Key> FromIterator<K> for HostSet<K> {
     fn from_iter<I: IntoIterator<Item = K>>(keys: I) -> Self {
-        or_panic(Device::cpu().and_then(|device| HostSet::try_from_iter(&device, keys)))
+        or_panic(Device::shared_cpu().and_then(|device| HostSet::try_from_iter(&device, keys)))
     }
 }
 /// As [`FromIterator`].

@@ -5,7 +5,7 @@ use super::{Set, SetStore, StoreOf};
 use crate::device::not_on_host;
 use crate::error::Result;
 use crate::table::HostTable;
-use crate::types::{Bits, BitsOf, Key};
+use crate::types::{Key, bits_of_key};
 use std::fmt;
 use std::iter::FusedIterator;
 use std::ops::Range;
@@ -42,7 +42,7 @@ impl<'s, K: Key> HostSetRef<'s, K> {
     /// of the keys at load 0.8; of keys of more than 8 bytes, also the row.
     #[inline]
     pub fn contains(&self, key: K) -> bool {
-        self.table.find(BitsOf::<K>::of_packed(key.canonical().pack())).is_some()
+        self.table.find(bits_of_key(key)).is_some()
     }
     /// Returns the number of keys.
     pub fn len(&self) -> usize {

@@ -97,8 +97,8 @@ pub enum SetOperation {
 /// the host, which always succeeds, but is slow. If a batch has more distinct keys in a partition
 /// than a block has room for, it is split into halves, recursively.
 ///
-/// On a CPU, a set grows to twice its buckets beyond load 0.88, as soon as a key finds no room by two
-/// evictions: as a [map](crate::MapUpdater#growth).
+/// On a CPU, a set grows to twice its buckets beyond load 0.88, as soon as a key finds no room by
+/// two evictions: as a [map](crate::MapUpdater#growth).
 ///
 /// # Keys of more than 8 bytes
 /// As of a [map](crate::MapUpdater#keys-or-values-of-more-than-8-bytes).

@@ -12,7 +12,7 @@ use crate::rows::{Keys, RowsBuilder, check_rows, joined};
 use crate::table::BuildReport;
 use crate::table::update::{Operations, Outcome};
 use crate::types::{
-    Addable, Bits, BitsOf, DeviceValue, Value, stage_values, values_on, write_bits,
+    Addable, BitsOf, DeviceValue, Value, bits_of_value, stage_values, values_on, write_bits,
 };
 use koel_kernels::keys128::find::NO_ROW;
 use std::fmt;
@@ -162,7 +162,7 @@ impl<V: Value> StringMap<V> {
         }
         let device = self.device();
         let keys = Strings::upload(device, keys)?;
-        let (mut values, missing) = (device.alloc(keys.len())?, bits_of(missing));
+        let (mut values, missing) = (device.alloc(keys.len())?, bits_of_value(missing));
         self.bits_into(&device.stream()?, &keys, values.view_mut(), missing)?;
         values.view().download_map(unpacked)
     }
@@ -267,9 +267,6 @@ impl<V: Value> StringMap<V> {
         joined(self.get(keys)?)
     }
 }
-fn bits_of<V: Value>(value: V) -> BitsOf<V> {
-    BitsOf::<V>::of_packed(value.pack())
-}
 impl<V: DeviceValue> StringMap<V> {
     /// Looks up every string: sets `values[i]` to the value of string `i`, or `missing`.
     ///
@@ -284,7 +281,7 @@ impl<V: DeviceValue> StringMap<V> {
     ) -> Result<()> {
         check_length("values", values.len(), "keys", keys.len())?;
         write_bits(stream, values, |values| {
-            self.bits_into(stream, keys, values, bits_of(missing)).map(drop)
+            self.bits_into(stream, keys, values, bits_of_value(missing)).map(drop)
         })
     }
     /// Applies a batch of operations on a column on the device, as a

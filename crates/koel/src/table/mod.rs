@@ -62,6 +62,8 @@ pub(crate) struct OnCpu<F: Family> {
     /// Number of entries erased in place since class bits were last computed from the entries.
     pub erased: usize,
 }
+/// The words of a table and its stash.
+type PartsMut<'a, F> = (&'a mut [WordOf<F>], &'a mut cpu::Stash<<F as Family>::Pairs>);
 /// Content of a table other than its slots, on the host.
 pub(crate) struct OnHost<V> {
     /// Slots of the stash.
@@ -351,6 +353,14 @@ impl<F: Family> OnCpu<F> {
     #[inline]
     pub(crate) fn words(&self, shape: Shape) -> &[WordOf<F>] {
         self.table.host().get(..words_of::<F>(shape)).unwrap_or(&[])
+    }
+    /// Returns the words of the buckets and the stash, to be changed, if they are in their own
+    /// memory and no graph may write it.
+    #[inline]
+    fn own_parts(&mut self, shape: Shape) -> Option<PartsMut<'_, F>> {
+        // The memory may have room for more words.
+        let words = self.table.own_mut()?.get_mut(..words_of::<F>(shape))?;
+        Some((words, &mut self.stash))
     }
     /// Returns the entries, in slot order.
     #[inline]

@@ -184,11 +184,11 @@ impl<F: Updatable> Table<F> {
     #[inline]
     fn one_key(&mut self) -> OneKey<'_, F::Buckets> {
         let shape = self.plan.shape;
-        let Storage::Cpu(OnCpu { table, stash, seed, .. }) = &mut self.storage else {
-            unreachable!("it is in host memory")
+        let Storage::Cpu(on_cpu) = &mut self.storage else { unreachable!("it is in host memory") };
+        let seed = on_cpu.seed;
+        let Some((words, stash)) = on_cpu.own_parts(shape) else {
+            unreachable!("it is its own, and no graph writes it")
         };
-        let words = table.own_mut().and_then(|words| words.get_mut(..words_of::<F>(shape)));
-        let Some(words) = words else { unreachable!("it is its own, and no graph writes it") };
-        OneKey { shape, seed: *seed, words, stash }
+        OneKey { shape, seed, words, stash }
     }
 }

@@ -6,6 +6,16 @@ use crate::error::{Result, count32};
 use crate::parallel::SMALL_PIECE;
 use std::borrow::Cow;
 
+/// Returns the bits of a key, or those filled up to 128.
+#[inline(always)]
+pub(crate) fn bits_of_key<K: Key, B: Bits>(key: K) -> B {
+    B::of_packed(key.canonical().pack())
+}
+/// Returns the bits of a value.
+#[inline(always)]
+pub(crate) fn bits_of_value<V: Value>(value: V) -> BitsOf<V> {
+    BitsOf::<V>::of_packed(value.pack())
+}
 /// Returns the bits of keys, or those filled up to 128: those in memory, or of new memory.
 ///
 /// Errors: more keys than 32-bit indices can address, before anything is allocated; out of memory.
@@ -19,7 +29,7 @@ pub(crate) fn key_bits<'a, K: Key, B: Bits>(
     {
         return Ok(Cow::Borrowed(bits));
     }
-    converted(device, keys, |key| B::of_packed(key.canonical().pack())).map(Cow::Owned)
+    converted(device, keys, bits_of_key).map(Cow::Owned)
 }
 /// Returns numbers that compare as keys do, of the size of their bits: those in memory, or in new
 /// memory. Errors: as [`key_bits`].
@@ -41,9 +51,7 @@ pub(crate) fn value_bits<'a, V: Value>(
     count32("values", values.len())?;
     match in_memory(values) {
         Some(bits) => Ok(Cow::Borrowed(bits)),
-        None => {
-            converted(device, values, |value| BitsOf::<V>::of_packed(value.pack())).map(Cow::Owned)
-        }
+        None => converted(device, values, bits_of_value).map(Cow::Owned),
     }
 }
 /// Makes the bits of keys readable by a device. Errors: as [`key_bits`].

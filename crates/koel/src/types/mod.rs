@@ -45,7 +45,8 @@ mod width;
 
 pub use bits::{Bits, KeyBits, SlotKey, SlotValue, ValueBits};
 pub(crate) use cast::{
-    key_bits, ordered_bits, stage_keys, stage_ordered, stage_values, value_bits,
+    bits_of_key, bits_of_value, key_bits, ordered_bits, stage_keys, stage_ordered, stage_values,
+    value_bits,
 };
 pub use float::{TotalF32, TotalF64};
 pub use key::{BitsOf, DeviceKey, Key};

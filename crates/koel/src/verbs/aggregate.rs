@@ -10,7 +10,7 @@ use crate::groups::reduction::sealed::Folded;
 use crate::groups::reduction::{Reduction, Sum, reduce_groups};
 use crate::parallel;
 use crate::rows::gathered;
-use crate::types::{Bits, BitsOf, SlotValue, Value, stage_values};
+use crate::types::{SlotValue, Value, bits_of_value, stage_values};
 use koel_kernels::fold::{Fold, Form};
 use std::ops::Range;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -85,8 +85,7 @@ impl Aggregator {
         let parts = if self.device.runs_kernels() {
             self.by_kernels::<A, V>(values)?
         } else {
-            let bits = |value: V| BitsOf::<V>::of_packed(value.pack());
-            self.on_host::<<A as Folded<V>>::Fold, V>(A::FORM, values, bits)?
+            self.on_host::<<A as Folded<V>>::Fold, V>(A::FORM, values, bits_of_value)?
         };
         Ok(collect(parts.into_iter().map(A::result))?)
     }

@@ -26,10 +26,10 @@
 //! # How it works
 //! Each thread of a CPU numbers the keys of a stretch of the column in one pass, with a growing
 //! table of its own; then the distinct keys of the stretches are numbered in their order. Keys that
-//! ascend need no table. Where keys are many and hardly repeat, and on a GPU, a map from all keys to
-//! their first rows is built instead, and every key is looked up in it; rows of the same first row
-//! are one group. What follows is one pass over each column that is aggregated. On a GPU, columns
-//! are copied there and first rows back.
+//! ascend need no table. Where keys are many and hardly repeat, and on a GPU, a map from all keys
+//! to their first rows is built instead, and every key is looked up in it; rows of the same first
+//! row are one group. What follows is one pass over each column that is aggregated. On a GPU,
+//! columns are copied there and first rows back.
 #![cfg_attr(not(test), deny(clippy::disallowed_macros, clippy::disallowed_methods))]
 mod aggregate;
 mod group_by;

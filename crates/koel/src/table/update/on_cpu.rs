@@ -13,7 +13,7 @@ use crate::file::stored::Stored;
 use crate::table::header::set_counts;
 use crate::table::plan::Plan;
 use crate::table::{
-    BuildReport, Family, OnCpu, Progress, Settings, Storage, Table, ValueOf, WordOf, words_of,
+    BuildReport, OnCpu, PartsMut, Progress, Settings, Storage, Table, ValueOf, words_of,
 };
 use koel_kernels::table::layout::Shape;
 use koel_kernels::table::update::{operation, status};
@@ -37,21 +37,13 @@ impl Memory {
     }
 }
 
-/// The words of a table and its stash.
-type PartsMut<'a, F> = (&'a mut [WordOf<F>], &'a mut cpu::Stash<<F as Family>::Pairs>);
 impl<F: Updatable> OnCpu<F> {
     /// Returns the words of the buckets and the stash, to be changed. A table in a file is copied
     /// to its own memory first. Errors: out of memory, faults of the file, memory that a graph may
     /// write.
     fn parts_mut(&mut self, shape: Shape, device: &Device) -> Result<PartsMut<'_, F>> {
-        let OnCpu { table, stash, .. } = self;
-        if table.own().is_none() {
-            *table = Stored::Own(table.upload(table.len(), device)?);
-        }
-        // The memory may have room for more words.
-        let len = words_of::<F>(shape);
-        let words = table.reserve(device, len)?.view_mut().slice(..len)?;
-        Ok((words.into_host_mut().ok_or_else(|| not_on_host("slots", device))?, stash))
+        self.table.make_own(words_of::<F>(shape))?;
+        self.own_parts(shape).ok_or_else(|| not_on_host("slots", device))
     }
 }
 
