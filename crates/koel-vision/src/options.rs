@@ -13,7 +13,6 @@ use crate::fit::Freedom;
 /// assert_eq!(options.freedom, Some(Freedom::Rigid));
 /// ```
 #[derive(Clone, Debug)]
-#[non_exhaustive]
 pub struct Options {
     /// Seed of all random choices.
     pub seed: u64,

@@ -29,7 +29,6 @@ impl std::str::FromStr for Features {
 
 /// Selection of the points of an image.
 #[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
 pub struct PointRules {
     /// What becomes a point.
     pub features: Features,

@@ -52,12 +52,15 @@ mod parallel;
 pub mod primitives;
 mod rows;
 mod seed;
+#[cfg(feature = "serde")]
+mod serial;
 pub mod set;
 #[cfg(test)]
 #[allow(dead_code, reason = "integration tests use the rest")]
 mod special;
 pub mod strings;
 mod table;
+mod tagged;
 pub mod types;
 pub mod verbs;
 

@@ -1,4 +1,5 @@
-//! Structs of options grow fields over time: other crates make them by `with_` methods.
+//! Structs of options grow fields over time: other crates make them by `with_` methods, or by
+//! literals that end with `..Default::default()`.
 
 /// Defines a method for each field of a struct of options, which returns the options with that
 /// field changed. For koel's own crates.
@@ -10,8 +11,9 @@ macro_rules! option_setters {
             $(
                 #[doc = concat!("Sets `", stringify!($field), "`.")]
                 #[must_use]
-                pub fn $set(self, $field: $type) -> Self {
-                    Self { $field: $field.into(), ..self }
+                pub fn $set(mut self, $field: $type) -> Self {
+                    self.$field = $field.into();
+                    self
                 }
             )+
         }

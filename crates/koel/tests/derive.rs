@@ -15,7 +15,9 @@ fn what_derives_refuse() {
         return println!("{version} is not {oldest}: texts of errors were not compared");
     }
     let cases = trybuild::TestCases::new();
-    for refused in ["empty", "enum", "no_key", "not_copy", "too_wide", "union"] {
+    for refused in
+        ["empty", "enum", "no_key", "not_copy", "one_key_of_a_batch", "too_wide", "union"]
+    {
         cases.compile_fail(format!("tests/derive/{refused}.rs"));
     }
 }

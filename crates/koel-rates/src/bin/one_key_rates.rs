@@ -7,10 +7,12 @@
 //! in an order of its own. `of_hashbrown`: the time divided by hashbrown's for the same keys. What
 //! is found, or the sum of all values afterwards, is compared.
 //!
-//! Lookups: `ref_get`, of a [`HostMapRef`](koel::map::HostMapRef); `get`, of a [`HostMap`];
-//! `batch_get`, [`Map::get`] of all queries at once on one thread. Changes: `assign`, insertions of
-//! keys that are present; `count`, [`HostMap::entry`] of these; `replace`, a removal of one and an
-//! insertion of another key; `grow`, insertions into an empty map; `iterate`, all pairs.
+//! Lookups: `get`, of a [`HostMap`]; `get_many`, of all queries at once; `ref_get`, of a
+//! [`HostMapRef`](koel::map::HostMapRef); `batch_get`, [`Map::get`] of all queries at once on one
+//! thread. Changes: `assign`, insertions of keys that are present; `count`, [`HostMap::entry`] of
+//! these; `replace`, a removal of one and an insertion of another key; `churn`, of a tenth of the
+//! keys at a time; `grow`, insertions into an empty map; `stream`, 1,024 at a time; `extend`, all at
+//! once; `iterate`, all pairs. `bytes_of_hashbrown`: the memory of such a map, by hashbrown's.
 use hashbrown::HashMap;
 use koel::{Device, HostMap, Map, Result};
 use koel_kernels::hash::mix::splitmix_at;
@@ -59,7 +61,7 @@ impl<K: koel::Key + Eq + Hash> Maps<'_, K> {
         map
     }
     fn owned(&self) -> Result<HostMap<K, u32>> {
-        HostMap::try_from_iter(self.device, self.present.iter().copied().zip(0..))
+        HostMap::try_from_iter(self.present.iter().copied().zip(0..))
     }
     /// Returns these keys in an order of its own, some of them several times.
     fn queries(&self, of: &[K]) -> Vec<K> {
@@ -106,10 +108,12 @@ impl<K: koel::Key + Eq + Hash> Maps<'_, K> {
                 Ok(queries.iter().fold(0, found))
             };
             let hashbrown = Some(time("hashbrown", None, &of_other)?);
-            let of_ref = || Ok(queries.iter().fold(0, |sum, &key| fold(sum, host.get(key))));
-            time("ref_get", hashbrown, &of_ref)?;
             let of_owned = || Ok(queries.iter().fold(0, |sum, &key| fold(sum, owned.get(key))));
             time("get", hashbrown, &of_owned)?;
+            let of_many = || Ok(sum(&mut owned.get_many(&queries)?.into_iter()));
+            time("get_many", hashbrown, &of_many)?;
+            let of_ref = || Ok(queries.iter().fold(0, |sum, &key| fold(sum, host.get(key))));
+            time("ref_get", hashbrown, &of_ref)?;
             time("batch_get", hashbrown, &|| Ok(sum(&mut map.get(&queries)?.into_iter())))?;
         }
         Ok(())
@@ -175,6 +179,27 @@ impl<K: koel::Key + Eq + Hash> Maps<'_, K> {
                 })
             },
         )?;
+        let tenth = n.div_ceil(10);
+        let parts = || {
+            let parts = self.present.chunks(tenth).zip(self.absent.chunks(tenth));
+            parts.flat_map(|(present, absent)| [(present, absent), (absent, present)])
+        };
+        change(
+            "churn",
+            4 * n,
+            &mut |map| {
+                for (from, to) in parts() {
+                    from.iter().for_each(|key| _ = map.remove(key));
+                    map.extend(to.iter().map(|&key| (key, 1)));
+                }
+            },
+            &mut |map| {
+                parts().try_for_each(|(from, to)| {
+                    from.iter().for_each(|&key| _ = map.remove(key));
+                    map.try_extend(to.iter().map(|&key| (key, 1)))
+                })
+            },
+        )?;
         change(
             "grow",
             n,
@@ -183,8 +208,34 @@ impl<K: koel::Key + Eq + Hash> Maps<'_, K> {
                 self.present.iter().for_each(|&key| _ = map.insert(key, 1));
             },
             &mut |map| {
-                *map = HostMap::new(self.device)?;
+                *map = HostMap::new();
                 self.present.iter().try_for_each(|&key| map.insert(key, 1).map(drop))
+            },
+        )?;
+        change(
+            "stream",
+            n,
+            &mut |map| {
+                *map = HashMap::default();
+                let all = self.present.chunks(1024);
+                all.for_each(|keys| map.extend(keys.iter().map(|&key| (key, 1))));
+            },
+            &mut |map| {
+                *map = HostMap::new();
+                let mut all = self.present.chunks(1024);
+                all.try_for_each(|keys| map.try_extend(keys.iter().map(|&key| (key, 1))))
+            },
+        )?;
+        change(
+            "extend",
+            n,
+            &mut |map| {
+                *map = HashMap::default();
+                map.extend(self.present.iter().map(|&key| (key, 1)));
+            },
+            &mut |map| {
+                *map = HostMap::new();
+                map.try_extend(self.present.iter().map(|&key| (key, 1)))
             },
         )?;
         change(
@@ -192,7 +243,16 @@ impl<K: koel::Key + Eq + Hash> Maps<'_, K> {
             n,
             &mut |map| _ = black_box(total(&mut map.values().copied())),
             &mut |map| Ok(_ = black_box(total(&mut map.values()))),
-        )
+        )?;
+        let bytes = self.owned()?.bytes() as f64 / self.other().allocation_size() as f64;
+        row![
+            ("op", "memory"),
+            ("key", self.name),
+            ("n", n),
+            ("bytes_of_hashbrown", decimals(bytes, 3))
+        ]
+        .print();
+        Ok(())
     }
 }
 fn total(values: &mut dyn Iterator<Item = u32>) -> u64 {

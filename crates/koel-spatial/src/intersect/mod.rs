@@ -144,7 +144,6 @@ impl Default for Method {
 }
 /// Options of the robust method.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-#[non_exhaustive]
 pub struct RobustOptions {
     /// Treat both surfaces as closed, whatever their closedness.
     pub assume_closed: bool,
@@ -155,7 +154,6 @@ koel::option_setters! { RobustOptions:
 /// Angles and rounds of the paper's method. The paper specifies no angles; the defaults are those
 /// of Zachmann's lecture.
 #[derive(Clone, Copy, PartialEq, Debug)]
-#[non_exhaustive]
 pub struct PaperOptions {
     /// Minimum angle, in degrees, between a step and the other surface's normal for the step to
     /// lead inside.

@@ -25,7 +25,6 @@ pub const MIN_NEIGHBOURS: usize = 3;
 
 /// Options of the estimation of normals.
 #[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
 pub struct NormalOptions {
     /// Least number of points that a plane is fitted to, including the point itself: at least
     /// [`MIN_NEIGHBOURS`]. More neighbours smooth out noise, but edges as well.

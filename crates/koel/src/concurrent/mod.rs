@@ -25,7 +25,6 @@ use std::marker::PhantomData;
 
 /// Options of a [`ConcurrentMap`].
 #[derive(Clone, Copy, Debug, Default)]
-#[non_exhaustive]
 pub struct ConcurrentMapOptions {
     /// Number of pairs that the map has room for at first. It grows beyond.
     pub capacity: usize,

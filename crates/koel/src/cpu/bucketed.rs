@@ -1,9 +1,10 @@
 //! Buckets that updates read and write: those of a map, and those of a set.
-use super::simd::{behind_at, heads};
+use super::simd::{behind_at, equal_heads, has_class_bit, heads};
 use koel_kernels::set::layout::{self, Member, in_bucket};
 use koel_kernels::table::layout::{
     BUCKET, EMPTY, Layout, Shape, class, class_bit, empty_last, filled, with_class_bits,
 };
+use koel_simt::unroll;
 use std::marker::PhantomData;
 
 /// Maximum number of slots of a bucket.
@@ -23,8 +24,6 @@ pub(crate) trait Buckets {
     const SLOTS: usize;
     /// Whether pairs have values.
     const VALUES: bool;
-    /// Makes a pair of a value.
-    fn with_value(mixed: MixedOf<Self>, value: Self::Value) -> PairOf<Self>;
     /// Returns the value of a pair.
     fn value(pair: PairOf<Self>) -> Self::Value;
     /// Returns the pair in a slot; the empty pair if the slot has none.
@@ -34,8 +33,14 @@ pub(crate) trait Buckets {
     /// Returns the number of slots that are not empty. The empty ones come last.
     #[inline(always)]
     fn taken(words: &[Self::Word], bucket: usize) -> usize {
-        let is_taken = |slot| Self::Pairs::head(Self::pair(words, bucket, slot)) != EMPTY;
-        (0..Self::SLOTS).map(|slot| usize::from(is_taken(slot))).sum()
+        let mut taken = 0;
+        unroll::<MAX_SLOTS>(|slot| {
+            if slot < Self::SLOTS {
+                let head = Self::Pairs::head(Self::pair(words, bucket, slot));
+                taken += usize::from(head != EMPTY);
+            }
+        });
+        taken
     }
     /// Returns whether a bucket is full.
     #[inline(always)]
@@ -45,14 +50,18 @@ pub(crate) trait Buckets {
     /// Returns whether a key of this hash that is not in its first bucket, `bucket`, may lie
     /// elsewhere: that bucket is full, and a key of the same class overflowed from it. Both are
     /// known before the only branch.
-    #[inline(always)]
-    fn overflowed(words: &[Self::Word], bucket: usize, h: u32) -> bool {
-        Self::is_full(words, bucket) & (Self::class_bits(words, bucket) >> class(h) & 1 != 0)
-    }
+    fn overflowed(words: &[Self::Word], bucket: usize, h: u32) -> bool;
     /// Returns the class bits of a full bucket.
     fn class_bits(words: &[Self::Word], bucket: usize) -> u32;
     /// Writes a pair to a slot. The order of a full bucket's keys must remain.
     fn put(words: &mut [Self::Word], bucket: usize, slot: usize, pair: PairOf<Self>);
+    /// Removes the pair in a slot of a bucket that need not look full: the last pair takes its slot.
+    #[inline(always)]
+    fn vacate(words: &mut [Self::Word], bucket: usize, slot: usize) {
+        let last = Self::taken(words, bucket) - 1;
+        Self::put(words, bucket, slot, Self::pair(words, bucket, last));
+        Self::put(words, bucket, last, Self::Pairs::EMPTY_PAIR);
+    }
     /// Writes the pairs of bucket `place` of the table, from which keys of the classes in `bits`
     /// overflowed, to the `words` of the bucket. `needed`: it must look full.
     fn write(
@@ -85,21 +94,24 @@ impl<L: Layout> Buckets for OfMap<L> {
     const VALUES: bool = true;
     type Value = L::Value;
     #[inline(always)]
-    fn with_value(mixed: L::Mixed, value: L::Value) -> L::Pair {
-        L::pair(mixed, value)
-    }
-    #[inline(always)]
     fn value(pair: L::Pair) -> L::Value {
         L::value(pair)
     }
     #[inline(always)]
     fn pair(words: &[u64], bucket: usize, slot: usize) -> L::Pair {
-        L::with_head(heads::<L>(words, bucket)[slot], words[behind_at::<L>(bucket, slot)])
+        let words = &words[bucket * L::WORDS..][..L::WORDS];
+        L::with_head(words[slot], words[behind_at::<L>(0, slot)])
     }
     #[inline(always)]
     fn slot_of(words: &[u64], bucket: usize, mixed: L::Mixed) -> Option<usize> {
         // An empty slot has the mixed form of the ambiguous key.
-        first_of(heads::<L>(words, bucket).map(|head| L::key_in(head) == mixed))
+        let equal = equal_heads::<L>(heads::<L>(words, bucket), mixed);
+        (equal != 0).then(|| equal.trailing_zeros() as usize % BUCKET)
+    }
+    #[inline(always)]
+    fn overflowed(words: &[u64], bucket: usize, h: u32) -> bool {
+        let heads = heads::<L>(words, bucket);
+        (heads[BUCKET - 1] != EMPTY) & has_class_bit::<L>(heads, h)
     }
     #[inline(always)]
     fn class_bits(words: &[u64], bucket: usize) -> u32 {
@@ -119,19 +131,16 @@ impl<L: Layout> Buckets for OfMap<L> {
         needed: bool,
         words: &mut [u64],
     ) {
-        let pairs = [0, 1, 2, 3].map(|slot| pairs[slot]);
-        let gone = (0..BUCKET)
-            .filter(|&slot| L::head(pairs[slot]) == EMPTY)
-            .fold(0, |gone, slot| gone | 1 << slot);
+        let pairs = [pairs[0], pairs[1], pairs[2], pairs[3]];
+        let mut gone = 0;
+        unroll::<BUCKET>(|slot| gone |= u32::from(L::head(pairs[slot]) == EMPTY) << slot);
         // A lookup continues only from a full bucket.
         let pairs = if gone == 0 || shape.looks_full(bits, needed) {
             with_class_bits::<L>(filled::<L>(shape, place, pairs, gone), bits)
         } else {
             empty_last::<L>(pairs)
         };
-        for (slot, pair) in pairs.into_iter().enumerate() {
-            Self::put(words, 0, slot, pair);
-        }
+        unroll::<BUCKET>(|slot| Self::put(words, 0, slot, pairs[slot]));
     }
 }
 /// Buckets of a set.
@@ -152,10 +161,6 @@ impl<K: Member + Send> Buckets for OfSet<K> {
     const VALUES: bool = false;
     type Value = ();
     #[inline(always)]
-    fn with_value(mixed: K, (): ()) -> PairOf<Self> {
-        K::Pairs::pair(mixed, K::narrowed(0))
-    }
-    #[inline(always)]
     fn value(_: PairOf<Self>) {}
     #[inline(always)]
     fn pair(words: &[K], bucket: usize, slot: usize) -> PairOf<Self> {
@@ -167,6 +172,10 @@ impl<K: Member + Send> Buckets for OfSet<K> {
         let keys = &words[bucket * Self::SLOTS..][..Self::SLOTS];
         let is_it = |slot: usize| slot < Self::SLOTS && keys[slot % Self::SLOTS] == mixed;
         first_of([0, 1, 2, 3, 4, 5, 6, 7].map(is_it))
+    }
+    #[inline(always)]
+    fn overflowed(words: &[K], bucket: usize, h: u32) -> bool {
+        Self::is_full(words, bucket) & K::class_bit(Self::bucket(words, bucket), class(h))
     }
     #[inline(always)]
     fn class_bits(words: &[K], bucket: usize) -> u32 {

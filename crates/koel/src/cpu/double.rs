@@ -91,7 +91,8 @@ fn move_all<B: Buckets>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cpu::{Iter, OfMap, OfSet, find};
+    use crate::cpu::place::find;
+    use crate::cpu::{Iter, OfMap, OfSet};
     use koel_kernels::hash::mix::splitmix_at;
     use koel_kernels::table::layout::{Narrow, Number, Wide};
     use std::collections::HashMap;

@@ -21,6 +21,7 @@ use crate::fallible::{push, repeat, resize, with_room};
 use crate::parallel;
 use koel_kernels::table::layout::{EMPTY, Layout, Shape, class};
 use koel_kernels::table::update::{applied, operation, status, status_of};
+use koel_simt::unroll;
 
 /// The calling thread applies a batch if its operations, times the threads beside it, are fewer:
 /// distributing them takes a third of the time of applying them.
@@ -324,11 +325,17 @@ impl<'a, L: Layout, B: Buckets<Pairs = L>> Part<'a, B> {
         }
         status_of(operation, true)
     }
+    #[inline(always)]
     pub(super) fn remove(&mut self, bucket: usize, slot: usize) {
-        let is_full = B::is_full(self.words, bucket);
-        let mut pairs = self.pairs(bucket, is_full);
+        if !B::is_full(self.words, bucket) {
+            return B::vacate(self.words, bucket, slot);
+        }
+        self.remove_from_full(bucket, slot);
+    }
+    fn remove_from_full(&mut self, bucket: usize, slot: usize) {
+        let mut pairs = self.pairs(bucket, true);
         pairs[slot] = L::EMPTY_PAIR;
-        self.keep(bucket, &pairs, is_full);
+        self.keep(bucket, &pairs, true);
     }
     /// Writes the pairs that stay in a bucket of which some were removed.
     #[inline(always)]
@@ -444,14 +451,15 @@ impl<'a, L: Layout, B: Buckets<Pairs = L>> Part<'a, B> {
     /// Returns the pairs of a bucket, each in its slot; without fillers if it `may_have_fillers`.
     #[inline(always)]
     pub(super) fn pairs(&self, bucket: usize, may_have_fillers: bool) -> [PairOf<B>; MAX_SLOTS] {
-        let place = self.first + bucket as u32;
+        let (shape, place) = (self.table.shape, self.first + bucket as u32);
         let mut pairs = [L::EMPTY_PAIR; MAX_SLOTS];
-        for (slot, to) in pairs[..B::SLOTS].iter_mut().enumerate() {
-            let pair = B::pair(self.words, bucket, slot);
-            let is_filler =
-                may_have_fillers && !self.table.shape.belongs(L::hash(L::key(pair)), place);
-            *to = if is_filler { L::EMPTY_PAIR } else { pair };
-        }
+        unroll::<MAX_SLOTS>(|slot| {
+            if slot < B::SLOTS {
+                let pair = B::pair(self.words, bucket, slot);
+                let belongs = |h| !may_have_fillers || shape.belongs(h, place);
+                pairs[slot] = if belongs(L::hash(L::key(pair))) { pair } else { L::EMPTY_PAIR };
+            }
+        });
         pairs
     }
     /// Writes a bucket.

@@ -25,15 +25,6 @@ impl<'a, L: Layout, B: Buckets<Pairs = L>> Iter<'a, B> {
         let slots = 0..words.len() / B::WORDS * B::SLOTS + stash.slot_count() + 1;
         Iter { shape, seed, words, stash, slots }
     }
-    /// Returns the number of slots.
-    pub(crate) fn slots(&self) -> usize {
-        self.slots.len()
-    }
-    /// Returns the entries of these slots of all, as far as they exist.
-    pub(crate) fn of_slots(self, slots: Range<usize>) -> Iter<'a, B> {
-        let end = self.slots.end;
-        Iter { slots: slots.start.min(end)..slots.end.min(end), ..self }
-    }
     /// Returns the pair in a slot of a bucket.
     #[inline(always)]
     fn in_bucket(&self, slot: usize) -> Option<PairOf<B>> {

@@ -107,37 +107,6 @@ impl<L: Layout> Stash<L> {
     pub(super) fn pair_in(&self, slot: usize) -> Option<L::Pair> {
         (self.slots[slot * L::SLOT_WORDS] != EMPTY).then(|| pair_at::<L>(&self.slots, slot))
     }
-    /// Removes the pair of a mixed key. Returns whether there was one.
-    pub(super) fn remove(&mut self, mixed: L::Mixed) -> bool {
-        self.slot(mixed).inspect(|&at| self.vacate(at)).is_some()
-    }
-    /// Removes the pairs that are not to be kept.
-    pub(super) fn retain(&mut self, mut keep: impl FnMut(L::Pair) -> bool) {
-        let count = self.slot_count();
-        // Pairs move to slots before theirs, but not beyond an empty one.
-        let start = (0..count).find(|&at| self.pair_in(at).is_none()).unwrap_or(0);
-        for step in 1..count {
-            let at = (start + step) & (count - 1);
-            while self.pair_in(at).is_some_and(|pair| !keep(pair)) {
-                self.vacate(at);
-            }
-        }
-    }
-    /// Empties a slot, and moves those pairs up whose searches would end there.
-    fn vacate(&mut self, mut at: usize) {
-        self.len -= 1;
-        let mask = self.slot_count() - 1;
-        let mut next = self.after(at);
-        while let Some(pair) = self.pair_in(next) {
-            let start = self.start(L::key(pair));
-            if (next.wrapping_sub(start) & mask) >= (next.wrapping_sub(at) & mask) {
-                put_pair::<L>(&mut self.slots, at, pair);
-                at = next;
-            }
-            next = self.after(next);
-        }
-        self.slots[at * L::SLOT_WORDS] = EMPTY;
-    }
     pub(super) fn hold(&mut self, value: Option<L::Value>) {
         self.held = value;
     }
@@ -304,43 +273,6 @@ mod tests {
         pairs_are_found::<Wide<u32, u64>>();
         pairs_are_found::<Wide<u64, u32>>();
         pairs_are_found::<Wide<u64, u64>>();
-    }
-    /// Pairs of chains that wrap around the end, removed in every order of their slots.
-    #[test]
-    fn removed_pairs_are_gone_and_others_stay() {
-        let start = |h: u32| h.wrapping_mul(0x9E37_79B1) >> 28;
-        let keys = (0u32..).filter(|&h| [0, 1, 14, 15].contains(&start(h)));
-        let keys = keys.take(12).collect::<Vec<_>>();
-        for first in 0..keys.len() {
-            for step in [1, 5, 7, 11] {
-                let pairs = keys.iter().map(|&h| Narrow::pair(h, !h));
-                let mut stash = Stash::<Narrow>::default();
-                stash.take_memory(vec![EMPTY; 16]);
-                pairs.for_each(|pair| _ = (stash.put(pair), stash.len += 1));
-                let order = (0..keys.len()).map(|i| keys[(first + i * step) % keys.len()]);
-                let order = order.collect::<Vec<_>>();
-                for (i, &h) in order.iter().enumerate() {
-                    assert!(stash.remove(h) && !stash.remove(h));
-                    let found = order.iter().map(|&h| stash.get(h).is_some());
-                    assert!(found.eq((0..order.len()).map(|other| other > i)), "{first} {step}");
-                    assert_eq!((stash.len(), stash.iter().count()), (11 - i, 11 - i));
-                }
-            }
-        }
-        for kept in 0..1 << 12 {
-            let mut stash = Stash::<Narrow>::default();
-            stash.take_memory(vec![EMPTY; 16]);
-            keys.iter().for_each(|&h| _ = (stash.put(Narrow::pair(h, !h)), stash.len += 1));
-            let (mut asked, is_kept) =
-                (vec![], |h: u32| kept >> keys.iter().position(|&key| key == h).unwrap() & 1 != 0);
-            stash.retain(|pair| {
-                asked.push(Narrow::key(pair));
-                is_kept(Narrow::key(pair))
-            });
-            asked.sort_unstable();
-            assert_eq!(asked, keys);
-            assert!(keys.iter().all(|&h| stash.get(h).is_some() == is_kept(h)));
-        }
     }
     /// Keys chosen to share their buckets have one hash: their searches begin at distinct slots.
     #[test]

@@ -1,5 +1,4 @@
 //! The CPU device: host memory, and threads for native kernels.
-use super::Device;
 use super::apart::aside;
 use super::memory::{Pages, map};
 use crate::error::{Error, Result};
@@ -9,11 +8,9 @@ use memmap2::MmapMut;
 use rayon::prelude::*;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
-use std::sync::OnceLock;
 
 /// Options of a CPU device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[non_exhaustive]
 pub struct CpuOptions {
     /// Number of threads; `None` means one per core.
     pub threads: Option<usize>,
@@ -92,21 +89,6 @@ impl Cpu {
             });
         }
         Ok(())
-    }
-}
-
-impl Device {
-    /// Returns the CPU of maps that are made without a device: the same one each time, as each
-    /// other one starts threads of its own.
-    pub(crate) fn shared_cpu() -> Result<Device> {
-        static SHARED: OnceLock<Device> = OnceLock::new();
-        match SHARED.get() {
-            Some(device) => Ok(device.clone()),
-            None => {
-                let device = Device::cpu()?;
-                Ok(SHARED.get_or_init(|| device).clone())
-            }
-        }
     }
 }
 

@@ -118,7 +118,6 @@ fn name_of(device: sys::CUdevice) -> Result<String> {
 /// }
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
 pub struct CudaOptions {
     /// Uses this build's machine code where there is some for the GPU. Otherwise the driver
     /// compiles each kernel at its first launch, as it does on GPUs without machine code.

@@ -23,6 +23,7 @@ mod interop;
 pub(crate) mod memory;
 mod modules;
 mod users;
+pub(crate) mod words;
 
 use crate::error::{Error, Result, count32};
 use crate::parallel;

@@ -39,7 +39,6 @@ pub const NO_ID: u32 = u32::MAX;
 
 /// Build options of an index.
 #[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
 pub struct IndexOptions {
     /// Load factor in keys per slot of the table, 0.3 to 0.95. High loads save memory, low loads
     /// save time.

@@ -36,7 +36,6 @@ pub enum ValueOrder {
 }
 /// Build options of a multimap.
 #[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
 pub struct MultiMapOptions {
     /// Load factor in keys per slot of the table, 0.3 to 0.95. High loads save memory, low loads
     /// save time.

@@ -1,25 +1,29 @@
 //! Maps that change one key after the other: see [`HostMap`].
-use super::host_ref::Iter;
-use super::{HostMapRef, Map, MapStore, Operation};
-use crate::device::{Device, not_on_host};
+use super::Map;
+use crate::device::Device;
+use crate::device::memory::collect;
 use crate::error::{Result, or_panic};
-use crate::fallible::{push, reserve};
-use crate::table::one_key::{BATCH, FEWEST, PIECE};
+use crate::fallible::{push, with_room};
+use crate::tagged::{self, Tagged};
 use crate::types::{BitsOf, Key, Value, bits_of_key, bits_of_value};
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use std::fmt;
+use std::iter::FusedIterator;
+
+/// Groups of slots that a parallel iterator reads at a time.
+const PIECE: usize = 1 << 9;
 
 /// A map in host memory that is asked and changed one key after the other, as a hash map of the
 /// standard library is.
 ///
-/// It is a [`Map`] on a CPU, and becomes one at no cost ([`into_map`](Self::into_map)), as a `Map`
-/// becomes a `HostMap` ([`Map::into_host`]): one is built and asked in batches, the other is
-/// changed key by key. Keys and values are copied in and out; [types] says which there are.
+/// Keys and values are copied in and out; [types] says which there are. A [`Map`] is built and asked
+/// in batches, on a CPU or a GPU: [`to_map`](Self::to_map) and [`Map::to_host`] copy one to the
+/// other.
 ///
 /// ```
 /// use koel::{Device, HostMap};
 ///
-/// let mut map = HostMap::new(&Device::cpu()?)?;
+/// let mut map = HostMap::new();
 /// for word in ["to", "be", "or", "not", "to", "be"] {
 ///     map.entry(word.len()).and_modify(|count| *count += 1).or_insert(1)?;
 /// }
@@ -27,87 +31,93 @@ use std::fmt;
 /// assert_eq!(map.insert(3, 10)?, Some(1));
 /// assert_eq!((map.remove(3), map.remove(4)), (Some(10), None));
 /// assert!(map.iter().eq([(2, 5)]));
-/// let lengths = map.into_map();
+/// let lengths = map.to_map(&Device::cpu()?)?;
 /// assert_eq!(lengths.get(&[2, 3])?, [Some(5), None]);
 /// # Ok::<(), koel::Error>(())
 /// ```
 ///
 /// # Cost and memory
-/// A lookup reads one or two cache lines, as that of [`HostMapRef`]; a change writes them, and
-/// allocates nothing. Insertions make the map grow to twice its buckets beyond load 0.88; removals
-/// keep the memory: see [`shrink_to_fit`](Self::shrink_to_fit). Only what may grow the map
-/// returns a [`Result`], and its only error is lack of memory, after which the map is as before.
+/// A table of its own, made for single keys: groups of seven slots, and a byte of the hash of each
+/// key, which a lookup compares first. A lookup reads one cache line if key and value have 8 bytes
+/// together, and mostly two adjacent ones if they have 16. Insertions make the map grow to twice
+/// its groups beyond load 0.86, at 9.1 bytes a slot for pairs of 8 bytes and 18.3 for pairs of 16;
+/// removals keep the memory: see [`shrink_to_fit`](Self::shrink_to_fit). An empty map has none. Only
+/// what may grow the map returns a [`Result`], and its only error is lack of memory, after which the
+/// map is as before. Hashes have random factors, so that nobody can choose keys that share their
+/// slots.
 ///
-/// A batch is faster: from some hundred keys on, [`get_many`](Self::get_many) and
-/// [`try_extend`](Self::try_extend).
+/// From some hundred keys on, [`get_many`](Self::get_many) and [`try_extend`](Self::try_extend) are
+/// faster than one key after the other.
 ///
 /// [types]: crate::types
 #[doc(alias("HashMap", "dictionary"))]
 pub struct HostMap<K: Key = u32, V: Value = u32> {
-    /// On a CPU, in its own memory.
-    map: Map<K, V>,
+    table: Tagged<BitsOf<K>, BitsOf<V>>,
 }
 impl<K: Key, V: Value> Map<K, V> {
-    /// Returns the map as one that is changed one key after the other. The reverse of
-    /// [`HostMap::into_map`]. Costs nothing, but copies an [opened](Self::open) map to memory.
+    /// Returns a copy of the map that is changed one key after the other, in host memory. The
+    /// reverse of [`HostMap::to_map`].
     ///
     /// ```
     /// let map = koel::Map::build(&koel::Device::cpu()?, &[3u32, 5], &['c', 'e'])?;
-    /// let mut map = map.into_host()?;
-    /// assert_eq!(map.insert(5, 'E')?, Some('e'));
-    /// assert_eq!(map.get(5), Some('E'));
+    /// let mut host = map.to_host()?;
+    /// assert_eq!(host.insert(5, 'E')?, Some('e'));
+    /// assert_eq!((host.get(5), map.get(&[5])?), (Some('E'), vec![Some('e')]));
     /// # Ok::<(), koel::Error>(())
     /// ```
     ///
-    /// Errors: a map on another device than a CPU, which [`to_device`](Self::to_device) copies; for
-    /// an opened map, faults of its file, out of memory.
-    pub fn into_host(mut self) -> Result<HostMap<K, V>> {
-        self.report()?;
-        if !self.store.make_own()? {
-            return Err(not_on_host("map", self.device()));
-        }
-        Ok(HostMap { map: self })
+    /// Costs as [`pairs`](Self::pairs) and an insertion of each. Errors: those of `pairs`.
+    pub fn to_host(&self) -> Result<HostMap<K, V>> {
+        HostMap::try_from_iter(self.pairs()?)
     }
 }
 impl<K: Key, V: Value> HostMap<K, V> {
-    /// Creates an empty map on a CPU.
-    ///
-    /// Errors: another device, out of memory.
-    pub fn new(device: &Device) -> Result<HostMap<K, V>> {
-        HostMap::with_capacity(device, 0)
+    /// Creates an empty map. Allocates nothing.
+    pub fn new() -> HostMap<K, V> {
+        HostMap { table: Tagged::new() }
     }
-    /// Creates an empty map on a CPU with room for some pairs. Errors: as [`new`](Self::new).
-    pub fn with_capacity(device: &Device, pairs: usize) -> Result<HostMap<K, V>> {
-        let mut map = Map::build(device, &[], &[])?.into_host()?;
-        map.reserve(pairs.max(FEWEST))?;
+    /// Creates an empty map with room for some pairs. Errors: out of memory.
+    pub fn with_capacity(pairs: usize) -> Result<HostMap<K, V>> {
+        let mut map = HostMap::new();
+        map.reserve(pairs)?;
         Ok(map)
     }
-    /// Returns the map as one that is asked and changed in batches. Costs nothing.
-    pub fn into_map(self) -> Map<K, V> {
-        self.map
-    }
-    #[inline]
-    fn host(&self) -> HostMapRef<'_, K, V> {
-        let Ok(host) = self.map.host() else { unreachable!("it is in its own host memory") };
-        host
+    /// Returns a copy of the map on a device, which is asked and changed in batches. Errors: out of
+    /// memory.
+    pub fn to_map(&self, device: &Device) -> Result<Map<K, V>> {
+        let (mut keys, mut values) = (with_room(self.len())?, with_room(self.len())?);
+        for (key, value) in self {
+            push(&mut keys, key)?;
+            push(&mut values, value)?;
+        }
+        Map::build(device, &keys, &values)
     }
     /// Returns the value of a key.
     #[inline]
     pub fn get(&self, key: K) -> Option<V> {
-        self.map.store.find_own(bits_of_key(key)).map(|bits| V::unpack(bits.into()))
+        self.table.get(bits_of_key(key)).map(of_bits)
     }
     /// Returns whether the map holds a key.
     #[inline]
     pub fn contains_key(&self, key: K) -> bool {
-        self.map.store.find_own(bits_of_key(key)).is_some()
+        self.table.get(bits_of_key(key)).is_some()
     }
-    /// Looks up many keys: [`Map::get`].
+    /// Looks up many keys: waits for the memory of several at a time. On the calling thread.
+    /// Errors: out of memory.
     pub fn get_many(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
-        self.map.get(keys)
+        collect(keys.len(), |to| {
+            let keys = keys.iter().map(|&key| bits_of_key(key));
+            let mut to = to.iter_mut();
+            self.table.get_each(keys, |bits| {
+                to.next().map(|to| to.write(bits.map(of_bits)));
+            });
+            Ok(())
+        })
     }
     /// Returns the number of pairs.
+    #[inline]
     pub fn len(&self) -> usize {
-        self.host().len()
+        self.table.len()
     }
     /// Returns whether there are no pairs.
     pub fn is_empty(&self) -> bool {
@@ -115,15 +125,11 @@ impl<K: Key, V: Value> HostMap<K, V> {
     }
     /// Returns the bytes of memory that the map occupies.
     pub fn bytes(&self) -> usize {
-        self.map.bytes()
-    }
-    /// Returns the device, a CPU.
-    pub fn device(&self) -> &Device {
-        self.map.device()
+        self.table.bytes()
     }
     /// Returns all pairs, in any order. Reads the whole table.
-    pub fn iter(&self) -> Iter<'_, K, V> {
-        self.host().iter()
+    pub fn iter(&self) -> HostIter<'_, K, V> {
+        HostIter { left: self.len(), entries: self.table.iter() }
     }
     /// Returns all keys, in the order of [`iter`](Self::iter).
     pub fn keys(&self) -> impl ExactSizeIterator<Item = K> + use<'_, K, V> {
@@ -142,21 +148,21 @@ impl<K: Key, V: Value> HostMap<K, V> {
     /// assert_eq!(map.par_iter().filter(|&(_, value)| value == 6).count(), 142);
     /// ```
     pub fn par_iter(&self) -> impl ParallelIterator<Item = (K, V)> + use<'_, K, V> {
-        let pieces = 0..self.host().slots().div_ceil(PIECE);
-        let of_piece = |piece| self.host().in_slots(piece * PIECE..(piece + 1) * PIECE);
-        pieces.into_par_iter().flat_map_iter(of_piece)
+        let pieces = 0..self.table.groups().div_ceil(PIECE);
+        let of_piece = |piece| self.table.in_groups(piece * PIECE..(piece + 1) * PIECE);
+        pieces.into_par_iter().flat_map_iter(of_piece).map(pair_of_bits)
     }
 
     /// Sets the value of a key. Returns the value that it had. Errors: out of memory.
     #[inline]
     pub fn insert(&mut self, key: K, value: V) -> Result<Option<V>> {
-        self.update(key, |_| Some(value))
+        let [before, _] = self.table.alter(bits_of_key(key), |_| Some(bits_of_value(value)))?;
+        Ok(before.map(of_bits))
     }
     /// Removes a key. Returns the value that it had. The map keeps its memory.
     #[inline]
     pub fn remove(&mut self, key: K) -> Option<V> {
-        // Only insertions can be left.
-        self.alter(key, |_| None).1
+        self.table.remove(bits_of_key(key)).map(of_bits)
     }
     /// Sets the value of a key to what `change` makes of its value: `None` is that of a missing
     /// key. Returns the value that it had. Errors: out of memory, if it was missing.
@@ -175,103 +181,87 @@ impl<K: Key, V: Value> HostMap<K, V> {
         key: K,
         change: impl FnOnce(Option<V>) -> Option<V>,
     ) -> Result<Option<V>> {
-        let (left, before) = self.alter(key, change);
-        match left {
-            None => Ok(before),
-            Some(value) => self.insert_by_batch(key, value).map(|()| None),
-        }
+        let change = |before: Option<BitsOf<V>>| change(before.map(of_bits)).map(bits_of_value);
+        let [before, _] = self.table.alter(bits_of_key(key), change)?;
+        Ok(before.map(of_bits))
     }
     /// Returns the key's place, for changes that depend on whether the map holds it.
     #[inline]
     pub fn entry(&mut self, key: K) -> Entry<'_, K, V> {
         Entry { map: self, key, value: None }
     }
-    /// Changes a key. Returns the value whose insertion is left, and the value before.
-    #[inline]
-    fn alter(
-        &mut self,
-        key: K,
-        change: impl FnOnce(Option<V>) -> Option<V>,
-    ) -> (Option<BitsOf<V>>, Option<V>) {
-        let of_bits = |bits: BitsOf<V>| V::unpack(bits.into());
-        let altered = self
-            .map
-            .store
-            .alter(bits_of_key(key), |before| change(before.map(of_bits)).map(bits_of_value));
-        (altered.left(), altered.before.map(of_bits))
-    }
-    /// Inserts a missing key for which there is no room.
-    #[cold]
-    fn insert_by_batch(&mut self, key: K, value: BitsOf<V>) -> Result<()> {
-        let value = V::unpack(value.into());
-        self.map.store.reserve_row()?;
-        if self.alter(key, |_| Some(value)).0.is_some() {
-            self.map.update_all(Operation::Insert, &[key], &[value])?;
-        }
-        Ok(())
-    }
     /// Removes the pairs for which `keep` is false.
     pub fn retain(&mut self, mut keep: impl FnMut(K, V) -> bool) {
-        let store = &mut self.map.store;
-        store.retain(|key, value| keep(K::unpack(key.into()), V::unpack(value.into())));
+        self.table.retain(|key, value| {
+            let (key, value) = pair_of_bits((key, value));
+            keep(key, value)
+        });
     }
     /// Removes all pairs. The map keeps its memory.
     pub fn clear(&mut self) {
-        self.map.store.clear();
+        self.table.clear();
     }
-    /// Makes room for more pairs, at load 0.8. Errors: out of memory; then the map is as before.
+    /// Makes room for more pairs. Errors: out of memory; then the map is as before.
     pub fn reserve(&mut self, more: usize) -> Result<()> {
-        self.map.store.reserve(more)
+        self.table.reserve(more)
     }
-    /// Frees memory that the pairs do not need: see [`Map::shrink`]. Errors: out of memory; then
-    /// the map is as before.
+    /// Frees memory that the pairs do not need. Errors: out of memory; then the map is as before.
     pub fn shrink_to_fit(&mut self) -> Result<()> {
-        self.map.shrink()
+        self.table.shrink()
     }
-    /// Sets the values of keys: of equal keys, the last counts. In batches, which is faster than
-    /// [one by one](Self::insert). Errors: out of memory; the pairs before that are in the map.
+    /// Sets the values of keys: of equal keys, the last counts. Waits for the memory of several keys
+    /// at a time, which is faster than [one by one](Self::insert). Errors: out of memory; the pairs
+    /// before that are in the map.
     pub fn try_extend(&mut self, pairs: impl IntoIterator<Item = (K, V)>) -> Result<()> {
-        let mut pairs = pairs.into_iter();
-        let (mut keys, mut values) = (Vec::new(), Vec::new());
-        loop {
-            gather(pairs.by_ref().take(BATCH), &mut keys, &mut values)?;
-            if keys.is_empty() {
-                return Ok(());
-            }
-            self.map.insert_or_assign(&keys, &values)?;
-            keys.clear();
-            values.clear();
-        }
+        let of_pair = |(key, value)| (bits_of_key(key), bits_of_value(value));
+        self.table.extend(pairs.into_iter().map(of_pair))
     }
-    /// Builds a map from pairs: of equal keys, the last counts. Errors: as [`new`](Self::new).
-    pub fn try_from_iter(
-        device: &Device,
-        pairs: impl IntoIterator<Item = (K, V)>,
-    ) -> Result<HostMap<K, V>> {
-        let (mut keys, mut values) = (Vec::new(), Vec::new());
-        gather(pairs.into_iter(), &mut keys, &mut values)?;
-        let mut map = Map::build(device, &keys, &values)?.into_host()?;
-        map.reserve(FEWEST.saturating_sub(map.len()))?;
+    /// Returns a map of pairs: of equal keys, the last counts. Errors: out of memory.
+    pub fn try_from_iter(pairs: impl IntoIterator<Item = (K, V)>) -> Result<HostMap<K, V>> {
+        let mut map = HostMap::new();
+        map.try_extend(pairs)?;
         Ok(map)
     }
     /// Returns a copy. Errors: out of memory.
     pub fn try_clone(&self) -> Result<HostMap<K, V>> {
-        self.map.to_device(self.device())?.into_host()
+        Ok(HostMap { table: self.table.try_clone()? })
     }
 }
-/// Appends pairs to keys and values. Errors: out of memory.
-fn gather<K, V>(
-    pairs: impl Iterator<Item = (K, V)>,
-    keys: &mut Vec<K>,
-    values: &mut Vec<V>,
-) -> Result<()> {
-    reserve(keys, pairs.size_hint().0)?;
-    reserve(values, pairs.size_hint().0)?;
-    for (key, value) in pairs {
-        push(keys, key)?;
-        push(values, value)?;
+fn of_bits<V: Value>(bits: BitsOf<V>) -> V {
+    V::unpack(bits.into())
+}
+fn pair_of_bits<K: Key, V: Value>((key, value): (BitsOf<K>, BitsOf<V>)) -> (K, V) {
+    (K::unpack(key.into()), V::unpack(value.into()))
+}
+
+/// The pairs of a map: see [`HostMap::iter`].
+pub struct HostIter<'m, K: Key, V: Value> {
+    left: usize,
+    entries: tagged::Iter<'m, BitsOf<K>, BitsOf<V>>,
+}
+impl<K: Key, V: Value> Iterator for HostIter<'_, K, V> {
+    type Item = (K, V);
+    #[inline]
+    fn next(&mut self) -> Option<(K, V)> {
+        let pair = pair_of_bits(self.entries.next()?);
+        self.left -= 1;
+        Some(pair)
     }
-    Ok(())
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+impl<K: Key, V: Value> ExactSizeIterator for HostIter<'_, K, V> {}
+impl<K: Key, V: Value> FusedIterator for HostIter<'_, K, V> {}
+impl<K: Key, V: Value> Clone for HostIter<'_, K, V> {
+    fn clone(&self) -> Self {
+        HostIter { left: self.left, entries: self.entries.clone() }
+    }
+}
+impl<K: Key, V: Value> fmt::Debug for HostIter<'_, K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HostIter[{} pairs]", self.left)
+    }
 }
 
 /// The place of a key in a map: see [`HostMap::entry`].
@@ -298,11 +288,12 @@ impl<K: Key, V: Value> Entry<'_, K, V> {
     #[inline]
     pub fn and_modify(mut self, change: impl FnOnce(&mut V)) -> Self {
         let value = &mut self.value;
-        self.map.alter(self.key, |before| {
+        let changed = self.map.update(self.key, |before| {
             *value = before;
             value.as_mut().map(change);
             *value
         });
+        let Ok(_) = changed else { unreachable!("nothing is inserted") };
         self
     }
     /// Inserts the value if the map does not hold the key. Returns the value that it has then.
@@ -343,17 +334,16 @@ impl<K: Key + fmt::Debug, V: Value> fmt::Debug for Entry<'_, K, V> {
     }
 }
 
-/// An empty map on a CPU device that all such maps and sets of the process share. Panics if there
-/// is no memory, as the standard library's do.
+/// An empty map.
 impl<K: Key, V: Value> Default for HostMap<K, V> {
     fn default() -> Self {
-        or_panic(Device::shared_cpu().and_then(|device| HostMap::new(&device)))
+        HostMap::new()
     }
 }
-/// On the device of [`Default`]: see [`HostMap::try_from_iter`]. Panics if there is no memory.
+/// See [`HostMap::try_from_iter`]. Panics if there is no memory, as the standard library's do.
 impl<K: Key, V: Value> FromIterator<(K, V)> for HostMap<K, V> {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(pairs: I) -> Self {
-        or_panic(Device::shared_cpu().and_then(|device| HostMap::try_from_iter(&device, pairs)))
+        or_panic(HostMap::try_from_iter(pairs))
     }
 }
 /// As [`FromIterator`].
@@ -377,15 +367,14 @@ impl<K: Key, V: Value> Clone for HostMap<K, V> {
 /// Whether the maps hold the same pairs, wherever they lie.
 impl<K: Key, V: Value + PartialEq> PartialEq for HostMap<K, V> {
     fn eq(&self, other: &Self) -> bool {
-        let other = other.host();
         self.len() == other.len() && self.iter().all(|(key, value)| other.get(key) == Some(value))
     }
 }
 impl<K: Key, V: Value + Eq> Eq for HostMap<K, V> {}
 impl<'m, K: Key, V: Value> IntoIterator for &'m HostMap<K, V> {
     type Item = (K, V);
-    type IntoIter = Iter<'m, K, V>;
-    fn into_iter(self) -> Iter<'m, K, V> {
+    type IntoIter = HostIter<'m, K, V>;
+    fn into_iter(self) -> HostIter<'m, K, V> {
         self.iter()
     }
 }

@@ -8,7 +8,6 @@ use crate::table::HostTable;
 use crate::types::{Key, Value, bits_of_key};
 use std::fmt;
 use std::iter::FusedIterator;
-use std::ops::Range;
 
 /// A map in host memory, of which one key after the other is asked on the calling thread: see
 /// [`Map::host`].
@@ -63,19 +62,7 @@ impl<'m, K: Key, V: Value> HostMapRef<'m, K, V> {
     }
     /// Returns all pairs, in any order. Reads the whole table.
     pub fn iter(&self) -> Iter<'m, K, V> {
-        Iter { left: self.len(), entries: self.table.entries(0..self.table.slots()) }
-    }
-    /// Returns the number of slots.
-    pub(super) fn slots(&self) -> usize {
-        self.table.slots()
-    }
-    /// Returns the pairs in some of the slots.
-    pub(super) fn in_slots(
-        &self,
-        slots: Range<usize>,
-    ) -> impl Iterator<Item = (K, V)> + use<'m, K, V> {
-        let entries = self.table.entries(slots);
-        entries.map(|(key, value)| (K::unpack(key.into()), V::unpack(value.into())))
+        Iter { left: self.len(), entries: self.table.entries() }
     }
 }
 

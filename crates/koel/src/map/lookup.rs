@@ -4,8 +4,8 @@ use crate::device::{Apart, Stream, View, ViewMut};
 use crate::error::{Result, check_length, count32};
 use crate::table::{Contains, Family, Storage, Table, grid};
 use crate::types::{
-    DeviceKey, DeviceValue, Key, KeyBits, Value, ValueBits, bits_of_value, key_bits, keys_on,
-    write_bits,
+    AsKeys, DeviceKey, DeviceValue, Key, KeyBits, Value, ValueBits, bits_of_value, key_bits,
+    keys_on, write_bits,
 };
 use koel_kernels::map::find::{map_find, map_find_or};
 
@@ -14,8 +14,8 @@ impl<K: Key, V: Value> Map<K, V> {
     /// waits.
     ///
     /// Errors: more keys than 32-bit indices can address, out of memory.
-    pub fn get(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
-        let keys = key_bits::<K, StoredKey<K, V>>(self.device(), keys)?;
+    pub fn get(&self, keys: impl AsKeys<K>) -> Result<Vec<Option<V>>> {
+        let keys = key_bits::<K, StoredKey<K, V>>(self.device(), keys.as_keys())?;
         self.store.get(&keys, |bits| V::unpack(bits.into()))
     }
     /// Looks up every key: sets `found[i]` to 1 and `values[i]` to the value if the map holds
@@ -64,8 +64,9 @@ impl<K: Key, V: Value> Map<K, V> {
     /// Returns whether the map holds each key in host memory. Copies both ways and waits.
     ///
     /// Errors: as [`get`](Self::get).
-    pub fn contains(&self, keys: &[K]) -> Result<Vec<bool>> {
-        self.store.contains(&key_bits::<K, _>(self.device(), keys)?)
+    #[doc(alias("contains_key"))]
+    pub fn contains(&self, keys: impl AsKeys<K>) -> Result<Vec<bool>> {
+        self.store.contains(&key_bits::<K, _>(self.device(), keys.as_keys())?)
     }
     /// Writes whether the map holds each key: sets `found[i]` to 1 or 0.
     ///

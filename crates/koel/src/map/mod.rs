@@ -96,7 +96,7 @@ pub use crate::types::{Key, Value};
 pub use builder::MapBuilder;
 pub(crate) use builder::SlotMapBuilder;
 pub(crate) use family::Pairs;
-pub use host::{Entry, HostMap};
+pub use host::{Entry, HostIter, HostMap};
 pub use host_ref::{HostMapRef, Iter};
 pub use join::MapJoiner;
 use koel_kernels::hash::mix::mix64;
@@ -112,7 +112,6 @@ pub use update::{MapUpdater, Operation};
 /// Build options of a map, also of one whose keys are in [rows](crate::keys128) or are
 /// [strings](crate::StringMap).
 #[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
 pub struct MapOptions {
     /// Load factor in pairs per slot, 0.3 to 0.95. High loads save memory, low loads save time.
     pub load: f64,

@@ -2,7 +2,6 @@
 use super::builder::{SlotMapBuilder, plan_of};
 use super::join::Joiner;
 use super::{MapOptions, Operation, Pairs, export};
-use crate::cpu::Altered;
 use crate::device::graph::{WAITS, outside_only};
 use crate::device::memory::{collect, collect_later, value_if_found};
 use crate::device::{Device, Stream, View, ViewMut};
@@ -68,29 +67,6 @@ pub trait MapStore: Contains + Sized + Send + Sync + 'static {
     where
         Self: 'm;
     fn host(&self) -> Result<Option<Self::Host<'_>>>;
-    /// Returns whether host code may change the map, after its file was copied to its own memory.
-    /// Errors: out of memory; faults of the file.
-    fn make_own(&mut self) -> Result<bool>;
-    /// Returns the value of a key. As the next ones, for maps that are [their own](Self::make_own).
-    fn find_own(&self, key: Self::Key) -> Option<Self::Value>;
-    /// Sets the value of a key to what `change` makes of it; `None` is that of a missing key. Only
-    /// insertions can be left. Allocates nothing.
-    fn alter(
-        &mut self,
-        key: Self::Key,
-        change: impl FnOnce(Option<Self::Value>) -> Option<Self::Value>,
-    ) -> Altered<Self::Value>;
-    /// Removes the pairs that are not to be kept. Allocates nothing.
-    fn retain(&mut self, keep: impl FnMut(Self::Key, Self::Value) -> bool);
-    /// Removes all pairs, and keeps the memory.
-    fn clear(&mut self);
-    /// Makes room for more pairs. Errors: out of memory.
-    fn reserve(&mut self, more: usize) -> Result<()>;
-    /// Makes room for one more pair where a batch of one would take long for that. Errors: out of
-    /// memory.
-    fn reserve_row(&mut self) -> Result<()> {
-        Ok(())
-    }
 
     fn get<T: Send>(
         &self,
@@ -255,26 +231,6 @@ impl<K: KeyBits, V: ValueBits> MapStore for SlotMap<K, V> {
     #[inline]
     fn host(&self) -> Result<Option<HostPairs<'_, K, V>>> {
         Ok(self.0.host()?.map(HostPairs))
-    }
-    fn make_own(&mut self) -> Result<bool> {
-        self.0.make_own()
-    }
-    #[inline]
-    fn find_own(&self, key: K) -> Option<V> {
-        self.0.find_own(key)
-    }
-    #[inline]
-    fn alter(&mut self, key: K, change: impl FnOnce(Option<V>) -> Option<V>) -> Altered<V> {
-        self.0.alter(key, change)
-    }
-    fn retain(&mut self, keep: impl FnMut(K, V) -> bool) {
-        self.0.retain(keep);
-    }
-    fn clear(&mut self) {
-        self.0.clear();
-    }
-    fn reserve(&mut self, more: usize) -> Result<()> {
-        self.0.reserve(more, MapOptions::default().into())
     }
 
     fn get<T: Send>(&self, keys: &[K], of_bits: impl Fn(V) -> T + Sync) -> Result<Vec<Option<T>>> {

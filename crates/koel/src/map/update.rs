@@ -11,8 +11,8 @@ use crate::table::update::{
 };
 use crate::table::{Builder, Settings, Table};
 use crate::types::{
-    Addable, BitsOf, DeviceKey, DeviceValue, Key, KeyBits, SlotKey, SlotValue, Value, ValueBits,
-    key_bits, keys_on, value_bits, values_on,
+    Addable, AsKeys, BitsOf, DeviceKey, DeviceValue, Key, KeyBits, SlotKey, SlotValue, Value,
+    ValueBits, key_bits, keys_on, value_bits, values_on,
 };
 use koel_kernels::map::sparse::map_update_sparse;
 use koel_kernels::map::update::{MAX_BUCKETS, map_update, map_update_left, shared_bytes};
@@ -319,29 +319,29 @@ impl<K: Key, V: Value> Map<K, V> {
     /// ```
     ///
     /// Errors: as [`MapUpdater::apply`].
-    pub fn insert(&mut self, keys: &[K], values: &[V]) -> Result<Vec<Outcome>> {
-        self.update_all(Operation::Insert, keys, values)
+    pub fn insert(&mut self, keys: impl AsKeys<K>, values: &[V]) -> Result<Vec<Outcome>> {
+        self.update_all(Operation::Insert, keys.as_keys(), values)
     }
     /// Sets the value of each key in host memory, and inserts missing keys: the outcome is
     /// [`Inserted`](Outcome::Inserted) or [`Assigned`](Outcome::Assigned). Of equal keys the last
     /// counts. Otherwise like [`insert`](Self::insert).
-    pub fn insert_or_assign(&mut self, keys: &[K], values: &[V]) -> Result<Vec<Outcome>> {
-        self.update_all(Operation::InsertOrAssign, keys, values)
+    pub fn insert_or_assign(&mut self, keys: impl AsKeys<K>, values: &[V]) -> Result<Vec<Outcome>> {
+        self.update_all(Operation::InsertOrAssign, keys.as_keys(), values)
     }
     /// Adds each value to that of its key, modulo 2^32 or 2^64, and inserts missing keys: the
     /// outcome is [`Inserted`](Outcome::Inserted) or [`Added`](Outcome::Added). Otherwise like
     /// [`insert`](Self::insert).
-    pub fn insert_or_add(&mut self, keys: &[K], values: &[V]) -> Result<Vec<Outcome>>
+    pub fn insert_or_add(&mut self, keys: impl AsKeys<K>, values: &[V]) -> Result<Vec<Outcome>>
     where
         V: Addable,
     {
-        self.update_all(Operation::InsertOrAdd, keys, values)
+        self.update_all(Operation::InsertOrAdd, keys.as_keys(), values)
     }
     /// Removes each key in host memory: the outcome is [`Erased`](Outcome::Erased) or
     /// [`Missing`](Outcome::Missing). The table keeps its memory: see [`shrink`](Self::shrink).
     /// Otherwise like [`insert`](Self::insert).
-    pub fn erase(&mut self, keys: &[K]) -> Result<Vec<Outcome>> {
-        self.update_all(Operation::Erase, keys, &[])
+    pub fn erase(&mut self, keys: impl AsKeys<K>) -> Result<Vec<Outcome>> {
+        self.update_all(Operation::Erase, keys.as_keys(), &[])
     }
     /// Applies `operations[i]` to `keys[i]` and `values[i]`, sequentially. Otherwise like
     /// [`insert`](Self::insert).

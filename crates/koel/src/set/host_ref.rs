@@ -8,7 +8,6 @@ use crate::table::HostTable;
 use crate::types::{Key, bits_of_key};
 use std::fmt;
 use std::iter::FusedIterator;
-use std::ops::Range;
 
 /// A set in host memory, of which one key after the other is asked on the calling thread: see
 /// [`Set::host`].
@@ -54,15 +53,7 @@ impl<'s, K: Key> HostSetRef<'s, K> {
     }
     /// Returns all keys, in any order. Reads the whole table.
     pub fn iter(&self) -> Iter<'s, K> {
-        Iter { left: self.len(), entries: self.table.entries(0..self.table.slots()) }
-    }
-    /// Returns the number of slots.
-    pub(super) fn slots(&self) -> usize {
-        self.table.slots()
-    }
-    /// Returns the keys in some of the slots.
-    pub(super) fn in_slots(&self, slots: Range<usize>) -> impl Iterator<Item = K> + use<'s, K> {
-        self.table.entries(slots).map(|(key, ())| K::unpack(key.into()))
+        Iter { left: self.len(), entries: self.table.entries() }
     }
 }
 

@@ -82,12 +82,12 @@ use crate::duplicates::Duplicates;
 use crate::error::Result;
 use crate::table::{BuildReport, Contains, Family, Settings, Table};
 use crate::types::{
-    Bits, BitsOf, DeviceKey, Key, SlotKey, key_bits, keys_on, stage_keys, write_bits,
+    AsKeys, Bits, BitsOf, DeviceKey, Key, SlotKey, key_bits, keys_on, stage_keys, write_bits,
 };
 pub use builder::SetBuilder;
 pub use combine::{SetCombiner, difference, intersection, union, unique};
 pub(crate) use family::Keys;
-pub use host::HostSet;
+pub use host::{HostIter, HostSet};
 pub use host_ref::{HostSetRef, Iter};
 pub use koel_kernels::set::find::SetRef;
 pub use koel_kernels::set::layout;
@@ -99,7 +99,6 @@ pub use update::{SetOperation, SetUpdater};
 
 /// Build options of a set.
 #[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
 pub struct SetOptions {
     /// Load factor in keys per slot, 0.3 to 0.95. High loads save memory, low loads save time.
     pub load: f64,
@@ -194,8 +193,8 @@ impl<K: Key> Set<K> {
     /// Returns whether the set holds each key in host memory. Copies both ways and waits.
     ///
     /// Errors: more keys than 32-bit indices can address, out of memory.
-    pub fn contains(&self, keys: &[K]) -> Result<Vec<bool>> {
-        self.store.contains(&key_bits::<K, _>(self.device(), keys)?)
+    pub fn contains(&self, keys: impl AsKeys<K>) -> Result<Vec<bool>> {
+        self.store.contains(&key_bits::<K, _>(self.device(), keys.as_keys())?)
     }
     /// Writes whether the set holds each key: sets `found[i]` to 1 or 0.
     ///

@@ -1,7 +1,6 @@
 //! How sets are stored: see [`SetStore`].
 use super::combine::combine;
 use super::{Keys, SetOptions, export, operations_on};
-use crate::cpu::Altered;
 use crate::device::{Device, Stream, View, ViewMut};
 use crate::error::Result;
 use crate::file::filed::Parts;
@@ -56,20 +55,6 @@ pub trait SetStore: Contains + Sized + Send + Sync + 'static {
     where
         Self: 's;
     fn host(&self) -> Result<Option<Self::Host<'_>>>;
-    /// As of [maps](crate::map::MapStore::make_own). So are the next ones.
-    fn make_own(&mut self) -> Result<bool>;
-    fn find_own(&self, key: Self::Key) -> bool;
-    fn alter(
-        &mut self,
-        key: Self::Key,
-        change: impl FnOnce(Option<()>) -> Option<()>,
-    ) -> Altered<()>;
-    fn retain(&mut self, keep: impl FnMut(Self::Key) -> bool);
-    fn clear(&mut self);
-    fn reserve(&mut self, more: usize) -> Result<()>;
-    fn reserve_row(&mut self) -> Result<()> {
-        Ok(())
-    }
 
     /// Applies batches, and keeps scratch memory across them.
     type Updater;
@@ -179,26 +164,6 @@ impl<K: KeyBits> SetStore for SlotSet<K> {
     #[inline]
     fn host(&self) -> Result<Option<HostKeys<'_, K>>> {
         Ok(self.0.host()?.map(HostKeys))
-    }
-    fn make_own(&mut self) -> Result<bool> {
-        self.0.make_own()
-    }
-    #[inline]
-    fn find_own(&self, key: K) -> bool {
-        self.0.find_own(key).is_some()
-    }
-    #[inline]
-    fn alter(&mut self, key: K, change: impl FnOnce(Option<()>) -> Option<()>) -> Altered<()> {
-        self.0.alter(key, change)
-    }
-    fn retain(&mut self, mut keep: impl FnMut(K) -> bool) {
-        self.0.retain(|key, ()| keep(key));
-    }
-    fn clear(&mut self) {
-        self.0.clear();
-    }
-    fn reserve(&mut self, more: usize) -> Result<()> {
-        self.0.reserve(more, SetOptions::default().into())
     }
 
     type Updater = SlotSetUpdater<K>;

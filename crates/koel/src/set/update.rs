@@ -10,7 +10,7 @@ use crate::table::update::{
     Batch, EntriesOnHost, HostOperations, Launch, Operations, Outcome, Updatable,
 };
 use crate::table::{Builder, Settings, Table};
-use crate::types::{BitsOf, DeviceKey, Key, KeyBits, SlotKey, key_bits, keys_on};
+use crate::types::{AsKeys, BitsOf, DeviceKey, Key, KeyBits, SlotKey, key_bits, keys_on};
 use koel_kernels::set::sparse::set_update_sparse;
 use koel_kernels::set::update::{set_update, set_update_left, shared_bytes};
 use koel_kernels::table::sparse::{Sparse, shared_bytes as sparse_shared_bytes};
@@ -265,14 +265,14 @@ impl<K: Key> Set<K> {
     /// ```
     ///
     /// Errors: as [`SetUpdater::apply`].
-    pub fn insert(&mut self, keys: &[K]) -> Result<Vec<Outcome>> {
-        self.update_with(HostOperations::All(SetOperation::Insert), keys)
+    pub fn insert(&mut self, keys: impl AsKeys<K>) -> Result<Vec<Outcome>> {
+        self.update_with(HostOperations::All(SetOperation::Insert), keys.as_keys())
     }
     /// Removes each key in host memory: the outcome is [`Erased`](Outcome::Erased) or
     /// [`Missing`](Outcome::Missing). The set keeps its memory: see [`shrink`](Self::shrink).
     /// Otherwise like [`insert`](Self::insert).
-    pub fn erase(&mut self, keys: &[K]) -> Result<Vec<Outcome>> {
-        self.update_with(HostOperations::All(SetOperation::Erase), keys)
+    pub fn erase(&mut self, keys: impl AsKeys<K>) -> Result<Vec<Outcome>> {
+        self.update_with(HostOperations::All(SetOperation::Erase), keys.as_keys())
     }
     /// Applies `operations[i]` to `keys[i]`, sequentially. Otherwise like [`insert`](Self::insert).
     pub fn update(&mut self, operations: &[SetOperation], keys: &[K]) -> Result<Vec<Outcome>> {

@@ -14,6 +14,7 @@ use crate::rows::gathered;
 use crate::rows::update::RowValue;
 use crate::set::{SetStore, SlotSet};
 use crate::table::DeviceLayout;
+use crate::tagged::Field;
 use koel_kernels::packed::Packed;
 use koel_kernels::set::layout::Member;
 use koel_kernels::table::layout::{Narrow, Number, Wide};
@@ -35,6 +36,7 @@ pub trait Bits:
     + CompactElement
     + RowValue
     + Packed
+    + Field
     + Into<u128>
     + Hash
     + sealed::Sealed

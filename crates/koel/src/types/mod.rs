@@ -35,6 +35,7 @@
 //! outputs behind it, from and to memory that the call allocates. Elements of converted outputs
 //! that an operation does not write become 0, but stay as they are in exports. A
 //! [graph](crate::Stream::capture) cannot hold a conversion.
+mod as_keys;
 mod bits;
 mod cast;
 mod float;
@@ -43,6 +44,7 @@ mod packed;
 mod value;
 mod width;
 
+pub use as_keys::AsKeys;
 pub use bits::{Bits, KeyBits, SlotKey, SlotValue, ValueBits};
 pub(crate) use cast::{
     bits_of_key, bits_of_value, key_bits, ordered_bits, stage_keys, stage_ordered, stage_values,

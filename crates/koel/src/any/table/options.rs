@@ -56,7 +56,6 @@ impl fmt::Display for Kind {
 
 /// Build options of a [`Table`](super::Table). A [`Kind`] is those with defaults.
 #[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
 pub struct TableOptions {
     /// What the table holds.
     pub kind: Kind,

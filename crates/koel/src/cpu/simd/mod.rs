@@ -9,6 +9,7 @@ mod avx2;
 mod avx512;
 #[cfg(target_arch = "aarch64")]
 mod neon;
+mod one;
 mod portable;
 
 use crate::device::memory::prefetch;
@@ -17,6 +18,7 @@ use koel_kernels::set::layout::Member;
 use koel_kernels::table::layout::{
     BUCKET, EMPTY, Layout, Narrow, Number, Wide, class, class_bit, with_class_bits,
 };
+pub(super) use one::{equal_heads, has_class_bit};
 use std::hint::select_unpredictable;
 use std::sync::OnceLock;
 

@@ -2,7 +2,6 @@
 use crate::rows::HostRows;
 use crate::table::HostTable;
 use std::iter::{Copied, Map, Zip};
-use std::ops::Range;
 use std::slice::Iter;
 
 /// Rows of keys.
@@ -11,10 +10,6 @@ pub struct HostKeys<'t>(pub(super) HostRows<'t, &'t [u128]>);
 pub struct HostPairs<'t, V> {
     pub(super) keys: HostKeys<'t>,
     pub(super) values: &'t [V],
-}
-/// Returns those of the rows that exist.
-fn existing(rows: Range<usize>, len: usize) -> Range<usize> {
-    rows.start.min(len)..rows.end.min(len)
 }
 impl<'t> HostTable for HostKeys<'t> {
     type Key = u128;
@@ -27,11 +22,8 @@ impl<'t> HostTable for HostKeys<'t> {
     fn len(&self) -> usize {
         self.0.keys.len()
     }
-    fn slots(&self) -> usize {
-        self.len()
-    }
-    fn entries(&self, rows: Range<usize>) -> Self::Entries {
-        self.0.keys[existing(rows, self.len())].iter().copied().map(|key| (key, ()))
+    fn entries(&self) -> Self::Entries {
+        self.0.keys.iter().copied().map(|key| (key, ()))
     }
 }
 impl<'t, V: Copy> HostTable for HostPairs<'t, V> {
@@ -45,11 +37,7 @@ impl<'t, V: Copy> HostTable for HostPairs<'t, V> {
     fn len(&self) -> usize {
         self.keys.len()
     }
-    fn slots(&self) -> usize {
-        self.keys.len()
-    }
-    fn entries(&self, rows: Range<usize>) -> Self::Entries {
-        let rows = existing(rows, self.len());
-        self.keys.0.keys[rows.clone()].iter().copied().zip(self.values[rows].iter().copied())
+    fn entries(&self) -> Self::Entries {
+        self.keys.0.keys.iter().copied().zip(self.values.iter().copied())
     }
 }

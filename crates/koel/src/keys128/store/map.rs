@@ -2,15 +2,12 @@
 use super::KeysUpdater;
 use super::host::HostPairs;
 use super::join::RowsJoiner;
-use super::one_key::Row;
-use crate::cpu::Altered;
 use crate::device::{Device, Stream, View, ViewMut};
 use crate::error::{Result, check_length};
 use crate::fallible::collect;
 use crate::file::filed::{Filed, Parts};
 use crate::file::kind::TableKind;
 use crate::file::reader::Mapping;
-use crate::file::stored::Stored;
 use crate::file::writer::Writer;
 use crate::keys128::{Map128, Map128Builder};
 use crate::map::{MapOptions, MapStore, Operation, RowsTo};
@@ -18,18 +15,11 @@ use crate::rows::file::Slots;
 use crate::rows::update::{RowsUpdater, outcomes_of};
 use crate::rows::{check_rows, joined};
 use crate::set::SetStore;
-use crate::table::one_key::FEWEST;
 use crate::table::update::{HostOperations, Operations, Outcome};
 use crate::table::{BuildReport, Settings, contains};
 use crate::types::Bits;
-use std::cell::Cell;
 use std::io::{Read, Seek, Write};
 
-/// Returns values in host memory that are their own.
-fn own<V: Bits>(values: &mut Stored<V>) -> &mut [V] {
-    let Some(values) = values.own_mut() else { unreachable!("they are in their own host memory") };
-    values
-}
 contains! { impl[V: Bits] Map128<V>, u128, |map| map.set() }
 
 #[allow(private_interfaces, reason = "other crates cannot name the trait")]
@@ -93,48 +83,6 @@ impl<V: Bits> MapStore for Map128<V> {
     fn host(&self) -> Result<Option<HostPairs<'_, V>>> {
         let Some(keys) = SetStore::host(self.set())? else { return Ok(None) };
         Ok(self.values_view().host().map(|values| HostPairs { keys, values }))
-    }
-    fn make_own(&mut self) -> Result<bool> {
-        let len = self.len();
-        Ok(self.keys.rows.make_own()? && self.values.make_own(len)?)
-    }
-    #[inline]
-    fn find_own(&self, key: u128) -> Option<V> {
-        self.values.host().get(self.keys.rows.row_of(key)?).copied()
-    }
-    #[inline]
-    fn alter(&mut self, key: u128, change: impl FnOnce(Option<V>) -> Option<V>) -> Altered<V> {
-        let values = own(&mut self.values);
-        let (mut before, mut after) = (None, None);
-        let row = self.keys.rows.alter(key, values.len(), |row| {
-            before = row.and_then(|row| values.get(row)).copied();
-            after = change(before);
-            after.is_some()
-        });
-        match (row, after) {
-            (Row::Has(row), Some(value)) => values[row] = value,
-            (Row::Gone(row, last), _) => values[row] = values[last],
-            _ => {}
-        }
-        Altered { before, after, is_left: matches!(row, Row::Left) }
-    }
-    fn retain(&mut self, mut keep: impl FnMut(u128, V) -> bool) {
-        let values = Cell::from_mut(own(&mut self.values)).as_slice_of_cells();
-        let moved = |row: usize, last: usize| values[row].set(values[last].get());
-        self.keys.rows.retain(|key, row| keep(key, values[row].get()), moved);
-    }
-    fn clear(&mut self) {
-        self.keys.rows.clear();
-    }
-    fn reserve(&mut self, more: usize) -> Result<()> {
-        self.keys.rows.reserve(more)?;
-        let (len, stream) = (self.len(), self.device().stream()?);
-        self.values.grow(&stream, len, len + more)
-    }
-    fn reserve_row(&mut self) -> Result<()> {
-        let len = self.len();
-        self.keys.rows.reserve_row()?;
-        if len < self.values.len() { Ok(()) } else { self.reserve(len.max(FEWEST)) }
     }
 
     fn get<T: Send>(

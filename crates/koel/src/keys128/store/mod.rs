@@ -2,7 +2,6 @@
 mod host;
 mod join;
 mod map;
-mod one_key;
 mod set;
 
 use crate::file::stored::Stored;

@@ -1,8 +1,6 @@
 //! Sets of keys of more than 64 bits: see [`SetStore`].
 use super::KeysUpdater;
 use super::host::HostKeys;
-use super::one_key::Row;
-use crate::cpu::Altered;
 use crate::device::{Device, Stream, View, ViewMut};
 use crate::error::{Result, check_length};
 use crate::fallible::{collect, extend};
@@ -82,39 +80,6 @@ impl SetStore for Set128 {
     #[inline]
     fn host(&self) -> Result<Option<HostKeys<'_>>> {
         Ok(self.rows.on_host()?.map(HostKeys))
-    }
-    #[inline]
-    fn make_own(&mut self) -> Result<bool> {
-        self.rows.make_own()
-    }
-    #[inline]
-    fn find_own(&self, key: u128) -> bool {
-        self.rows.row_of(key).is_some()
-    }
-    #[inline]
-    fn alter(&mut self, key: u128, change: impl FnOnce(Option<()>) -> Option<()>) -> Altered<()> {
-        let (mut before, mut after) = (None, None);
-        let row = self.rows.alter(key, usize::MAX, |row| {
-            before = row.map(|_| ());
-            after = change(before);
-            after.is_some()
-        });
-        Altered { before, after, is_left: matches!(row, Row::Left) }
-    }
-    fn retain(&mut self, mut keep: impl FnMut(u128) -> bool) {
-        self.rows.retain(|key, _| keep(key), |_, _| {});
-    }
-    #[inline]
-    fn clear(&mut self) {
-        self.rows.clear();
-    }
-    #[inline]
-    fn reserve(&mut self, more: usize) -> Result<()> {
-        self.rows.reserve(more)
-    }
-    #[inline]
-    fn reserve_row(&mut self) -> Result<()> {
-        self.rows.reserve_row()
     }
 
     type Updater = KeysUpdater;

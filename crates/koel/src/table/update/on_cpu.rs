@@ -184,27 +184,6 @@ impl<F: Updatable> Table<F> {
         set_counts(header.elements("header")?, report.entries, stash.len(), stash.held());
         Ok(())
     }
-    /// Counts entries of which one key at a time has changed.
-    #[inline]
-    pub(in crate::table) fn count_one(&mut self, new: usize, gone: usize) {
-        let Ok(()) = self.count_on_cpu(new, gone) else {
-            unreachable!("no graph writes the header")
-        };
-        let Storage::Cpu(on_cpu) = &mut self.storage else { return };
-        on_cpu.erased += gone;
-        if on_cpu.erased >= slots_of::<F>(self.plan.shape) {
-            self.recount();
-        }
-    }
-    /// Computes all class bits anew.
-    #[cold]
-    fn recount(&mut self) {
-        let none =
-            cpu::Batch { keys: &[], values: &[], operation: operation::ERASE, operations: &[] };
-        let most = u32::MAX;
-        // Without memory for it, more lookups read a second bucket; the next removal tries again.
-        drop(self.update_partitions(none, &mut [], false, most, &mut Memory::default()));
-    }
 }
 /// Returns a batch as the CPU engine takes it.
 pub(super) fn on_host<'a, F: Updatable>(
