@@ -1,6 +1,7 @@
 //! How maps are stored: see [`MapStore`].
 use super::builder::{SlotMapBuilder, plan_of};
 use super::join::Joiner;
+use super::update::summed;
 use super::{MapOptions, Operation, Pairs, export};
 use crate::device::graph::{WAITS, outside_only};
 use crate::device::memory::{collect, collect_later, value_if_found};
@@ -345,6 +346,11 @@ impl<K: KeyBits, V: ValueBits> MapStore for SlotMap<K, V> {
         keys: &[K],
         values: &[V],
     ) -> Result<Vec<Outcome>> {
+        if let HostOperations::All(Operation::InsertOrAdd) = operations
+            && let Some(outcomes) = summed::add(self, keys, values)
+        {
+            return outcomes;
+        }
         let batch = HostBatch { operations: operations.codes(|of| of as u32), keys, values };
         update_once(&mut self.0, batch, MapOptions::default().into(), UpdateTuning::TUNED)
     }

@@ -20,6 +20,7 @@ use koel_kernels::table::layout::Layout;
 use koel_kernels::table::sparse::{Sparse, shared_bytes as sparse_shared_bytes};
 use koel_kernels::table::update::{Applying, operation};
 
+pub(super) mod summed;
 #[cfg(test)]
 mod tests;
 
