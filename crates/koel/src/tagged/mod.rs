@@ -49,6 +49,8 @@ const GROUP_SHIFT: u32 = 28;
 const CLASS_SHIFT: u32 = GROUP_SHIFT - 3;
 /// Minimum number of groups.
 const FEWEST_GROUPS: usize = 2;
+/// Words of the largest table that a core's own cache holds.
+const CACHED: usize = 1 << 17;
 /// Keys between asking for a group and reading it.
 const AHEAD: usize = 32;
 
@@ -209,9 +211,12 @@ impl<K: Field, V: Field> Tagged<K, V> {
             answer(self.get(key));
         }
     }
-    /// Prefetches the first group of a key.
+    /// Prefetches the first group of a key, unless the table is in a cache.
     #[inline(always)]
     fn ask(&self, key: K) {
+        if self.words.len() <= CACHED {
+            return;
+        }
         let first = self.words.as_ptr().wrapping_add(self.first_group(self.hash(key)));
         prefetch(first);
         // The groups of larger slots have more lines; most keys are in the first ones.

@@ -21,7 +21,8 @@ fn check<K: Field + Eq + std::hash::Hash + Debug, V: Field + Debug>(
     key: impl Fn(u64) -> K,
     value: impl Fn(u64) -> V,
 ) {
-    for keys in [1, 5, 12, 13, 60, 700] {
+    let sizes = [5, 13, 1, 12, 60, 700];
+    for &keys in if cfg!(miri) { &sizes[..2] } else { &sizes[..] } {
         let mut table = Tagged::<K, V>::with_factors(factors);
         let mut oracle = HashMap::new();
         for step in 0..12 * keys + 40 {
@@ -140,9 +141,10 @@ fn a_lookup_ends_though_all_groups_overflowed() {
 #[test]
 fn hashes_spread_keys_of_all_patterns() {
     let mut counts = vec![];
-    for seed in 0..20 {
+    let (seeds, step) = if cfg!(miri) { (1, 20) } else { (20, 1) };
+    for seed in 0..seeds {
         let factors = [splitmix_at(seed, 1), splitmix_at(seed, 2) | 1];
-        for shift in 0..50 {
+        for shift in (0..50).step_by(step) {
             let mut table = Tagged::<u64, u32>::with_factors(factors);
             table.extend((0..1152).map(|i| (i << shift, 0))).unwrap();
             assert_eq!(table.groups(), 256);
