@@ -1,8 +1,9 @@
 //! Serde's traits for maps and sets: feature `serde`.
 //!
-//! A map is written as a map, a set as a sequence, in any order. [`HostMap`] and [`HostSet`] are read
-//! as well, of which [`HostMap::to_map`] and [`HostSet::to_set`] make tables on any device: of equal
-//! keys, the last counts. Tables are saved and loaded faster in [files](crate::file) of their own.
+//! A map is written as a map, a set as a sequence, in any order. [`HostMap`] and [`HostSet`] are
+//! read as well, of which [`HostMap::to_map`] and [`HostSet::to_set`] make tables on any device: of
+//! equal keys, the last counts. Tables are saved and loaded faster in [files](crate::file) of their
+//! own.
 use crate::types::{Key, Value};
 use crate::{HostMap, HostSet, Map, Set};
 use serde_core::de::{Error as _, MapAccess, SeqAccess, Visitor};

@@ -43,7 +43,7 @@ fn main() -> Result<()> {
     }
     Ok(())
 }
-/// Keys of rows, and how they are told apart in the output.
+/// Keys of rows, and their name in the output.
 struct Column<K> {
     key: &'static str,
     keys: Vec<K>,

@@ -11,8 +11,8 @@
 //! [`HostMapRef`](koel::map::HostMapRef); `batch_get`, [`Map::get`] of all queries at once on one
 //! thread. Changes: `assign`, insertions of keys that are present; `count`, [`HostMap::entry`] of
 //! these; `replace`, a removal of one and an insertion of another key; `churn`, of a tenth of the
-//! keys at a time; `grow`, insertions into an empty map; `stream`, 1,024 at a time; `extend`, all at
-//! once; `iterate`, all pairs. `bytes_of_hashbrown`: the memory of such a map, by hashbrown's.
+//! keys at a time; `grow`, insertions into an empty map; `stream`, 1,024 at a time; `extend`, all
+//! at once; `iterate`, all pairs. `bytes_of_hashbrown`: the memory of such a map, by hashbrown's.
 use hashbrown::HashMap;
 use koel::{Device, HostMap, Map, Result};
 use koel_kernels::hash::mix::splitmix_at;
@@ -41,7 +41,8 @@ fn rates<K: koel::Key + Eq + Hash>(
     let keys = |stream: u64| (0..n as u32).map(|i| key(splitmix_at(stream, i))).collect::<Vec<_>>();
     let maps = Maps { name, device, present: keys(1), absent: keys(2), asked: n.max(1 << 20) };
     maps.lookups()?;
-    maps.changes()
+    maps.changes()?;
+    maps.growth()
 }
 /// Keys of the maps that are compared.
 struct Maps<'d, K> {
@@ -118,44 +119,48 @@ impl<K: koel::Key + Eq + Hash> Maps<'_, K> {
         }
         Ok(())
     }
+    /// Makes a change by hashbrown, then by koel, in turn, and prints the times of `keys` keys.
+    fn change(
+        &self,
+        (other, owned): (&mut Other<K>, &mut HostMap<K, u32>),
+        (op, keys): (&str, usize),
+        mut of_other: impl FnMut(&mut Other<K>),
+        mut of_owned: impl FnMut(&mut HostMap<K, u32>) -> Result<()>,
+    ) -> Result<()> {
+        let mut verified = true;
+        let [hashbrown, koel] = repeat(RUNS, || {
+            let ((), a) = seconds_of(|| {
+                of_other(other);
+                Result::Ok(())
+            })?;
+            let ((), b) = seconds_of(|| of_owned(owned))?;
+            let expected = (other.len(), total(&mut other.values().copied()));
+            verified &= expected == (owned.len(), total(&mut owned.values()));
+            Result::Ok([a, b].map(|seconds| seconds / keys as f64 * 1e9))
+        })?;
+        self.row("hashbrown", op, hashbrown.median, hashbrown, verified);
+        self.row("koel", op, hashbrown.median, koel, verified);
+        Ok(())
+    }
+    /// Changes maps of the present keys, which have the same number of keys afterwards.
     fn changes(&self) -> Result<()> {
         let (n, asked, queries) = (self.present.len(), self.asked, self.queries(&self.present));
         let (mut other, mut owned) = (self.other(), self.owned()?);
-        // Each change is made by hashbrown, then by koel, in turn.
-        let mut change =
-            |op: &str,
-             keys: usize,
-             of_other: &mut dyn FnMut(&mut Other<K>),
-             of_owned: &mut dyn FnMut(&mut HostMap<K, u32>) -> Result<()>| {
-                let mut verified = true;
-                let [hashbrown, koel] = repeat(RUNS, || {
-                    let ((), a) = seconds_of(|| {
-                        of_other(&mut other);
-                        Result::Ok(())
-                    })?;
-                    let ((), b) = seconds_of(|| of_owned(&mut owned))?;
-                    let expected = (other.len(), total(&mut other.values().copied()));
-                    verified &= expected == (owned.len(), total(&mut owned.values()));
-                    Result::Ok([a, b].map(|seconds| seconds / keys as f64 * 1e9))
-                })?;
-                self.row("hashbrown", op, hashbrown.median, hashbrown, verified);
-                self.row("koel", op, hashbrown.median, koel, verified);
-                Result::Ok(())
-            };
-        change(
-            "assign",
-            asked,
-            &mut |map| (0..).zip(&queries).for_each(|(i, &key)| _ = map.insert(key, i)),
-            &mut |map| (0..).zip(&queries).try_for_each(|(i, &key)| map.insert(key, i).map(drop)),
+        let maps = &mut (&mut other, &mut owned);
+        self.change(
+            (&mut *maps.0, &mut *maps.1),
+            ("assign", asked),
+            |map| (0..).zip(&queries).for_each(|(i, &key)| _ = map.insert(key, i)),
+            |map| (0..).zip(&queries).try_for_each(|(i, &key)| map.insert(key, i).map(drop)),
         )?;
         let add = |count: &mut u32| *count = count.wrapping_add(1);
-        change(
-            "count",
-            asked,
-            &mut |map| {
+        self.change(
+            (&mut *maps.0, &mut *maps.1),
+            ("count", asked),
+            |map| {
                 queries.iter().for_each(|&key| _ = map.entry(key).and_modify(add).or_insert(1));
             },
-            &mut |map| {
+            |map| {
                 let mut all = queries.iter();
                 all.try_for_each(|&key| map.entry(key).and_modify(add).or_insert(1).map(drop))
             },
@@ -163,16 +168,16 @@ impl<K: koel::Key + Eq + Hash> Maps<'_, K> {
         // Back and forth, so that the maps are as before.
         let ways = [(&self.present, &self.absent), (&self.absent, &self.present)];
         let pairs = || ways.iter().flat_map(|(from, to)| from.iter().zip(*to));
-        change(
-            "replace",
-            4 * n,
-            &mut |map| {
+        self.change(
+            (&mut *maps.0, &mut *maps.1),
+            ("replace", 4 * n),
+            |map| {
                 for (&from, &to) in pairs() {
                     let value = map.remove(&from);
                     map.insert(to, value.unwrap_or(0));
                 }
             },
-            &mut |map| {
+            |map| {
                 pairs().try_for_each(|(&from, &to)| {
                     let value = map.remove(from);
                     map.insert(to, value.unwrap_or(0)).map(drop)
@@ -184,65 +189,72 @@ impl<K: koel::Key + Eq + Hash> Maps<'_, K> {
             let parts = self.present.chunks(tenth).zip(self.absent.chunks(tenth));
             parts.flat_map(|(present, absent)| [(present, absent), (absent, present)])
         };
-        change(
-            "churn",
-            4 * n,
-            &mut |map| {
+        self.change(
+            (&mut *maps.0, &mut *maps.1),
+            ("churn", 4 * n),
+            |map| {
                 for (from, to) in parts() {
                     from.iter().for_each(|key| _ = map.remove(key));
                     map.extend(to.iter().map(|&key| (key, 1)));
                 }
             },
-            &mut |map| {
+            |map| {
                 parts().try_for_each(|(from, to)| {
                     from.iter().for_each(|&key| _ = map.remove(key));
                     map.try_extend(to.iter().map(|&key| (key, 1)))
                 })
             },
         )?;
-        change(
-            "grow",
-            n,
-            &mut |map| {
+        Ok(())
+    }
+    /// Fills empty maps, and reads and measures full ones.
+    fn growth(&self) -> Result<()> {
+        let n = self.present.len();
+        let (mut other, mut owned) = (self.other(), self.owned()?);
+        let maps = &mut (&mut other, &mut owned);
+        self.change(
+            (&mut *maps.0, &mut *maps.1),
+            ("grow", n),
+            |map| {
                 *map = HashMap::default();
                 self.present.iter().for_each(|&key| _ = map.insert(key, 1));
             },
-            &mut |map| {
+            |map| {
                 *map = HostMap::new();
                 self.present.iter().try_for_each(|&key| map.insert(key, 1).map(drop))
             },
         )?;
-        change(
-            "stream",
-            n,
-            &mut |map| {
+        self.change(
+            (&mut *maps.0, &mut *maps.1),
+            ("stream", n),
+            |map| {
                 *map = HashMap::default();
                 let all = self.present.chunks(1024);
                 all.for_each(|keys| map.extend(keys.iter().map(|&key| (key, 1))));
             },
-            &mut |map| {
+            |map| {
                 *map = HostMap::new();
                 let mut all = self.present.chunks(1024);
                 all.try_for_each(|keys| map.try_extend(keys.iter().map(|&key| (key, 1))))
             },
         )?;
-        change(
-            "extend",
-            n,
-            &mut |map| {
+        self.change(
+            (&mut *maps.0, &mut *maps.1),
+            ("extend", n),
+            |map| {
                 *map = HashMap::default();
                 map.extend(self.present.iter().map(|&key| (key, 1)));
             },
-            &mut |map| {
+            |map| {
                 *map = HostMap::new();
                 map.try_extend(self.present.iter().map(|&key| (key, 1)))
             },
         )?;
-        change(
-            "iterate",
-            n,
-            &mut |map| _ = black_box(total(&mut map.values().copied())),
-            &mut |map| Ok(_ = black_box(total(&mut map.values()))),
+        self.change(
+            (&mut *maps.0, &mut *maps.1),
+            ("iterate", n),
+            |map| _ = black_box(total(&mut map.values().copied())),
+            |map| Ok(_ = black_box(total(&mut map.values()))),
         )?;
         let bytes = self.owned()?.bytes() as f64 / self.other().allocation_size() as f64;
         row![

@@ -55,7 +55,8 @@ pub(crate) trait Buckets {
     fn class_bits(words: &[Self::Word], bucket: usize) -> u32;
     /// Writes a pair to a slot. The order of a full bucket's keys must remain.
     fn put(words: &mut [Self::Word], bucket: usize, slot: usize, pair: PairOf<Self>);
-    /// Removes the pair in a slot of a bucket that need not look full: the last pair takes its slot.
+    /// Removes the pair in a slot of a bucket that need not look full: the last pair takes its
+    /// slot.
     #[inline(always)]
     fn vacate(words: &mut [Self::Word], bucket: usize, slot: usize) {
         let last = Self::taken(words, bucket) - 1;

@@ -16,9 +16,9 @@ const PIECE: usize = 1 << 9;
 /// A map in host memory that is asked and changed one key after the other, as a hash map of the
 /// standard library is.
 ///
-/// Keys and values are copied in and out; [types] says which there are. A [`Map`] is built and asked
-/// in batches, on a CPU or a GPU: [`to_map`](Self::to_map) and [`Map::to_host`] copy one to the
-/// other.
+/// Keys and values are copied in and out; [types] says which there are. A [`Map`] is built and
+/// asked in batches, on a CPU or a GPU: [`to_map`](Self::to_map) and [`Map::to_host`] copy one to
+/// the other.
 ///
 /// ```
 /// use koel::{Device, HostMap};
@@ -41,10 +41,10 @@ const PIECE: usize = 1 << 9;
 /// key, which a lookup compares first. A lookup reads one cache line if key and value have 8 bytes
 /// together, and mostly two adjacent ones if they have 16. Insertions make the map grow to twice
 /// its groups beyond load 0.86, at 9.1 bytes a slot for pairs of 8 bytes and 18.3 for pairs of 16;
-/// removals keep the memory: see [`shrink_to_fit`](Self::shrink_to_fit). An empty map has none. Only
-/// what may grow the map returns a [`Result`], and its only error is lack of memory, after which the
-/// map is as before. Hashes have random factors, so that nobody can choose keys that share their
-/// slots.
+/// removals keep the memory: see [`shrink_to_fit`](Self::shrink_to_fit). An empty map has none.
+/// Only what may grow the map returns a [`Result`], and its only error is lack of memory, after
+/// which the map is as before. Hashes have random factors, so that nobody can choose keys that
+/// share their slots.
 ///
 /// From some hundred keys on, [`get_many`](Self::get_many) and [`try_extend`](Self::try_extend) are
 /// faster than one key after the other.
@@ -209,9 +209,9 @@ impl<K: Key, V: Value> HostMap<K, V> {
     pub fn shrink_to_fit(&mut self) -> Result<()> {
         self.table.shrink()
     }
-    /// Sets the values of keys: of equal keys, the last counts. Waits for the memory of several keys
-    /// at a time, which is faster than [one by one](Self::insert). Errors: out of memory; the pairs
-    /// before that are in the map.
+    /// Sets the values of keys: of equal keys, the last counts. Waits for the memory of several
+    /// keys at a time, which is faster than [one by one](Self::insert). Errors: out of memory; the
+    /// pairs before that are in the map.
     pub fn try_extend(&mut self, pairs: impl IntoIterator<Item = (K, V)>) -> Result<()> {
         let of_pair = |(key, value)| (bits_of_key(key), bits_of_value(value));
         self.table.extend(pairs.into_iter().map(of_pair))

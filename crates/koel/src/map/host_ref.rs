@@ -18,7 +18,7 @@ pub struct HostMapRef<'m, K: Key = u32, V: Value = u32> {
 impl<K: Key, V: Value> Map<K, V> {
     /// Returns the map for lookups of one key after the other, as a hash map of the standard
     /// library is asked. Many keys at a time are looked up faster by [`get`](Self::get). A map that
-    /// also changes one key after the other is a [`HostMap`]: see [`into_host`](Self::into_host).
+    /// also changes one key after the other is a [`HostMap`]: see [`to_host`](Self::to_host).
     ///
     /// ```
     /// let map = koel::Map::build(&koel::Device::cpu()?, &["x", "y"].map(str::len), &['x', 'y'])?;

@@ -19,7 +19,7 @@ impl<K: Key> Set<K> {
     /// Returns the set for lookups of one key after the other, as a hash set of the standard
     /// library is asked. Many keys at a time are looked up faster by [`contains`](Self::contains).
     /// A set that also changes one key after the other is a [`HostSet`]: see
-    /// [`into_host`](Self::into_host).
+    /// [`to_host`](Self::to_host).
     ///
     /// ```
     /// let set = koel::Set::build(&koel::Device::cpu()?, &['k', 'o', 'e', 'l'])?;

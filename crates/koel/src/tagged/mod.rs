@@ -5,17 +5,17 @@
 //! room, which says more of each key.
 //!
 //! A table is a power of two of *groups* of seven slots. The first word of a group has a byte for
-//! each slot: its *tag*, seven bits of the hash of the key, or zero if it is free. A lookup compares
-//! the seven tags of a group at once, and reads only keys whose tags are equal: one or two adjacent
-//! cache lines. The eighth byte has a bit for each of eight classes of keys, set if a key of that
-//! class *overflowed*: it found the group full, and is in one of those that follow. A lookup goes on
-//! only if the bit of its class is set. So a removal frees a slot and does nothing else, and no slot
-//! is marked as removed; bits that became stale are cleared when the table is written anew, which
-//! happens after as many removals as there are groups.
+//! each slot: its *tag*, seven bits of the hash of the key, or zero if it is free. A lookup
+//! compares the seven tags of a group at once, and reads only keys whose tags are equal: one or two
+//! adjacent cache lines. The eighth byte has a bit for each of eight classes of keys, set if a key
+//! of that class *overflowed*: it found the group full, and is in one of those that follow. A
+//! lookup goes on only if the bit of its class is set. So a removal frees a slot and does nothing
+//! else, and no slot is marked as removed; bits that became stale are cleared when the table is
+//! written anew, which happens after as many removals as there are groups.
 //!
 //! The group of a key is given by some bits of its hash: a table that grows to twice its groups
-//! reads them in order, and writes two of them at a time. The hash is a product of 128 bits, folded,
-//! with random factors: nobody can choose keys that share their groups.
+//! reads them in order, and writes two of them at a time. The hash is a product of 128 bits,
+//! folded, with random factors: nobody can choose keys that share their groups.
 mod iter;
 mod slots;
 #[cfg(test)]

@@ -22,9 +22,11 @@ use std::mem::MaybeUninit;
 /// A batch of up to this share of the slots, as a divisor, changes buckets in place. Beyond, most
 /// buckets change, and those of whole partitions change in cache.
 const IN_PLACE_SHARE: usize = 2;
-/// Load from which on a batch doubles a table that grows: streams of new keys took half of the time
-/// in which they do if it grows only when a key finds no room.
-const GROWS_AT: f64 = 0.75;
+/// Share of the load of crowded tables beyond which a table that grows doubles: streams of new keys
+/// take half of the time in which they do if it grows only when a key finds no room.
+const GROWS_AT: f64 = 0.85;
+/// Entries of a table that grows, by those that it was made for.
+const GROWN: f64 = 1.125;
 /// Statuses of at most this many operations are on the stack.
 const FEW: usize = 64;
 
@@ -114,15 +116,15 @@ impl<F: Updatable> Table<F> {
         tuning: UpdateTuning,
         memory: &mut Memory,
     ) -> Result<Updated> {
-        if !again && batch.operation != operation::ERASE {
-            self.grow_in_time(batch.keys.len());
-        }
         let most = tuning.most_pairs::<F>(self.plan.shape);
         if again || !self.updates_in_place(batch.keys.len(), tuning) {
             return self.update_partitions(batch, statuses, again, most, memory);
         }
         let InPlace { updated, left } = self.update_in_place(batch, statuses, memory)?;
         if left == 0 {
+            if updated.new > 0 {
+                self.grow_in_time(tuning);
+            }
             return Ok(updated);
         }
         if self.is_crowded(left, tuning)? {
@@ -163,13 +165,13 @@ impl<F: Updatable> Table<F> {
         }
         Ok(true)
     }
-    /// Doubles a table that has grown beyond what it was made for, and in which insertions begin to
-    /// evict keys. Without memory for that, it grows when there is no room.
-    fn grow_in_time(&mut self, operations: usize) {
+    /// Doubles a table that has grown well beyond what it was made for, before insertions evict
+    /// many keys. Without memory for that, it grows when there is no room.
+    fn grow_in_time(&mut self, tuning: UpdateTuning) {
         let (entries, slots) = (self.known().entries, slots_of::<F>(self.plan.shape));
-        let is_late = entries as f64 > GROWS_AT * slots as f64;
-        if is_late && entries > self.plan.n as usize && operations <= slots / IN_PLACE_SHARE {
-            drop(self.double(entries + operations, MAX_GROWN_LOAD));
+        let is_late = entries as f64 > GROWS_AT * tuning.crowded * slots as f64;
+        if is_late && entries as f64 > GROWN * f64::from(self.plan.n) {
+            drop(self.double(entries, MAX_GROWN_LOAD));
         }
     }
     /// Returns whether a table with `more` entries should grow.
