@@ -25,7 +25,7 @@ static ZEROS: Zeros = Zeros([0; NONE]);
 impl HostWords {
     /// Returns [`NONE`] zeros, which cannot be changed. Allocates nothing.
     pub(crate) const fn none() -> HostWords {
-        let first = NonNull::from_ref(&ZEROS.0[0]);
+        let first = NonNull::from_ref(&ZEROS).cast();
         HostWords { first, len: NONE, owned: 0, memory: None }
     }
     /// Returns new words, all zero. Errors: out of memory.

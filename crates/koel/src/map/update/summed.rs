@@ -11,7 +11,11 @@ use crate::table::update::{HostBatch, HostOperations, Outcome, UpdateTuning, upd
 use crate::types::{KeyBits, ValueBits};
 
 /// Fewer additions are made one by one.
-const LEAST: usize = 1 << 13;
+const LEAST: usize = 1 << 10;
+/// Keys of a batch that tell whether its keys repeat.
+const SAMPLE: usize = 256;
+/// Minimum number of additions to a key, on average.
+const REPEATS: usize = 4;
 
 /// The keys of a batch of additions, numbered, and the sum of the values of each.
 struct Summed<K, V> {
@@ -30,7 +34,7 @@ pub(crate) fn add<K: KeyBits, V: ValueBits>(
     values: &[V],
 ) -> Option<Result<Vec<Outcome>>> {
     let is_large = keys.len() >= LEAST && keys.len() == values.len();
-    if !is_large || !matches!(map.0.storage, Storage::Cpu(_)) {
+    if !is_large || !matches!(map.0.storage, Storage::Cpu(_)) || !repeats(keys) {
         return None;
     }
     let device = map.0.device.clone();
@@ -70,6 +74,16 @@ impl<K: KeyBits, V: ValueBits> Summed<K, V> {
         })
     }
 }
+/// Returns whether keys probably repeat [often](REPEATS), by some of them.
+fn repeats<K: KeyBits>(keys: &[K]) -> bool {
+    let mut sample = [K::default(); SAMPLE];
+    let some = keys.iter().step_by(keys.len() / SAMPLE);
+    sample.iter_mut().zip(some).for_each(|(to, &key)| *to = key);
+    sample.sort_unstable();
+    let copies = sample.windows(2).filter(|pair| pair[0] == pair[1]).count();
+    // Of `d` equally frequent keys, `s` ones have about s^2 / 2 d copies.
+    2 * copies * keys.len() >= REPEATS * SAMPLE * SAMPLE
+}
 /// Returns the sum of the values with each of `count` numbers, modulo the size of the values.
 fn sums<V: ValueBits>(device: &Device, ids: &[u32], values: &[V], count: usize) -> Result<Vec<V>> {
     // Sums of a thread's own, unless clearing and adding them up takes longer.
@@ -104,9 +118,15 @@ mod tests {
     /// are those of additions one by one.
     fn check<K: KeyBits, V: ValueBits + crate::types::Addable>(key: impl Fn(u64) -> K) {
         let device = Device::cpu_with_threads(3).unwrap();
-        for (n, distinct) in
-            [(LEAST - 1, 7), (LEAST, 1), (50_000, 7), (50_000, 2000), (50_000, 40_000)]
-        {
+        for (n, distinct) in [
+            (LEAST - 1, 7),
+            (LEAST, 1),
+            (5000, 300),
+            (5000, 4000),
+            (50_000, 7),
+            (50_000, 2000),
+            (50_000, 40_000),
+        ] {
             let held = (0..distinct / 2).map(|i| key(i as u64)).collect::<Vec<_>>();
             let values = held.iter().map(|_| V::narrowed(u64::MAX - 3)).collect::<Vec<_>>();
             let mut map = Map::<K, V>::build(&device, &held, &values).unwrap();
