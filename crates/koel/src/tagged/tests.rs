@@ -87,6 +87,10 @@ fn check_all(factors: [u64; 2], word: impl Fn(u64) -> u64 + Copy) {
     let wide = |i: u64| u128::from(word(i)) << 64 | u128::from(word(!i));
     check(factors, |i| word(i) as u32, |_| ());
     check(factors, |i| word(i) as u32, |i| i as u32);
+    check(factors, wide, wide);
+    if cfg!(miri) {
+        return;
+    }
     check(factors, |i| word(i) as u32, |i| i);
     check(factors, |i| word(i) as u32, wide);
     check(factors, word, |_| ());
@@ -95,7 +99,6 @@ fn check_all(factors: [u64; 2], word: impl Fn(u64) -> u64 + Copy) {
     check(factors, word, wide);
     check(factors, wide, |_| ());
     check(factors, wide, |i| i as u32);
-    check(factors, wide, wide);
 }
 #[test]
 fn tables_hold_what_maps_of_the_standard_library_hold() {
