@@ -102,11 +102,11 @@ pub enum Operation {
 /// the host, which always succeeds, but is slow. If a batch has more distinct keys in a partition
 /// than a block has room for, it is split into halves, recursively.
 ///
-/// On a CPU, a map grows to twice its buckets, so that pairs can come in small batches: beyond load
-/// 0.75 after a batch with new keys, if it has an eighth more pairs than it was made for, and beyond
-/// 0.88 as soon as a pair finds no room by two evictions. Each partition becomes two, whose buckets
-/// are written once and in order; this takes memory for the new table in addition to the old one.
-/// For a batch that does not fit then, it is rebuilt as above.
+/// On a CPU, a map grows to twice its buckets, so that pairs can come in small batches: beyond
+/// load 0.75 after a batch with new keys, if it has an eighth more pairs than it was made for, and
+/// beyond 0.88 as soon as a pair finds no room by two evictions. Each partition becomes two, whose
+/// buckets are written once and in order; this takes memory for the new table in addition to the
+/// old one. For a batch that does not fit then, it is rebuilt as above.
 ///
 /// The placement of pairs in an updated map depends on its history: it is not
 /// [reproducible](MapOptions::reproducible).
