@@ -406,6 +406,26 @@ fn updates(trial: &Trial<'_>) -> u32 {
             );
         }
     }
+    // Additions to few keys, which a CPU sums first.
+    let (few, added) = (keys(7), |i: usize| i as u32 + 1);
+    let repeated = (0..1100).map(|i| few[i * i % 7]).collect::<Vec<_>>();
+    let of_repeated = (0..1100).map(added).collect::<Vec<_>>();
+    from_host += batch_fails(
+        || Map::build(device, &few[..3], &values(3, 1)).unwrap(),
+        |map| map.insert_or_add(&repeated, &of_repeated),
+        |map, outcomes| {
+            let before = |key: &u32| few[..3].contains(key).then(|| key.wrapping_add(1));
+            let mut expected = few.iter().map(|key| (*key, before(key))).collect::<Vec<_>>();
+            let is_done = |i: usize| outcomes.is_some_and(|o| o[i] != Outcome::NotDone);
+            for (i, key) in repeated.iter().enumerate().filter(|(i, _)| is_done(*i)) {
+                let (_, sum) = expected.iter_mut().find(|(of, _)| of == key).unwrap();
+                *sum = Some(sum.unwrap_or(0).wrapping_add(added(i)));
+            }
+            for (key, expected) in expected {
+                assert_eq!(map.get(&[key]).unwrap(), [expected], "key {key}");
+            }
+        },
+    );
     for erases in [false, true] {
         let run = |set: &mut Set| if erases { set.erase(&all) } else { set.insert(&all) };
         from_host += batch_fails(

@@ -1,7 +1,7 @@
 //! Additions to few keys: see [`add`].
 use crate::device::Device;
 use crate::device::memory::{collect, zeroed};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, outcomes_or};
 use crate::fallible::repeat;
 use crate::map::{MapOptions, Operation, SlotMap};
 use crate::parallel;
@@ -9,6 +9,7 @@ use crate::rows::{Numbered, Other, Way, number};
 use crate::table::Storage;
 use crate::table::update::{HostBatch, HostOperations, Outcome, UpdateTuning, update_once};
 use crate::types::{KeyBits, ValueBits};
+use std::mem::MaybeUninit;
 
 /// Fewer additions are made one by one.
 const LEAST: usize = 1 << 10;
@@ -40,17 +41,22 @@ pub(crate) fn add<K: KeyBits, V: ValueBits>(
     let device = map.0.device.clone();
     // Without memory for it, the operations may still be made one by one.
     let summed = Summed::of(&device, keys, values).ok()??;
-    let operations = HostOperations::All(Operation::InsertOrAdd as u32);
-    let batch = HostBatch { operations, keys: &summed.of.keys, values: &summed.sums };
-    let (options, tuning) = (MapOptions::default().into(), UpdateTuning::TUNED);
-    Some(match update_once(&mut map.0, batch, options, tuning) {
-        Ok(outcomes) => summed.outcomes(&device, &outcomes),
-        Err(Error::PartlyDone { outcomes, source }) => {
-            let outcomes = summed.outcomes(&device, &outcomes);
-            outcomes.and_then(|outcomes| Err(Error::PartlyDone { outcomes, source }))
-        }
-        Err(e) => Err(e),
-    })
+    let mut done = Ok(());
+    // Room for the outcomes comes first.
+    let outcomes = collect(keys.len(), |to| {
+        let operations = HostOperations::All(Operation::InsertOrAdd as u32);
+        let batch = HostBatch { operations, keys: &summed.of.keys, values: &summed.sums };
+        let (options, tuning) = (MapOptions::default().into(), UpdateTuning::TUNED);
+        let of_keys = match update_once(&mut map.0, batch, options, tuning) {
+            Err(Error::PartlyDone { outcomes, source }) => {
+                done = Err(*source);
+                outcomes
+            }
+            all => all?,
+        };
+        summed.write_outcomes(&device, &of_keys, to)
+    });
+    Some(outcomes.and_then(|outcomes| outcomes_or(outcomes, done)))
 }
 impl<K: KeyBits, V: ValueBits> Summed<K, V> {
     fn of(device: &Device, keys: &[K], values: &[V]) -> Result<Option<Summed<K, V>>> {
@@ -60,17 +66,20 @@ impl<K: KeyBits, V: ValueBits> Summed<K, V> {
         let sums = sums(device, &ids, values, of.keys.len())?;
         Ok(Some(Summed { ids, of, sums }))
     }
-    /// Returns the outcome of each operation: the first one on a key may insert it.
-    fn outcomes(&self, device: &Device, of_keys: &[Outcome]) -> Result<Vec<Outcome>> {
-        collect(self.ids.len(), |to| {
-            device.fill(to, parallel::SMALL_PIECE, &|start, part| {
-                for (row, (to, &id)) in (start..).zip(part.iter_mut().zip(&self.ids[start..])) {
-                    let (outcome, first) = (of_keys[id as usize], self.of.firsts[id as usize]);
-                    let is_later = outcome == Outcome::Inserted && row != first as usize;
-                    to.write(if is_later { Outcome::Added } else { outcome });
-                }
-                Ok(())
-            })
+    /// Writes the outcome of each operation: the first one on a key may insert it.
+    fn write_outcomes(
+        &self,
+        device: &Device,
+        of_keys: &[Outcome],
+        to: &mut [MaybeUninit<Outcome>],
+    ) -> Result<()> {
+        device.fill(to, parallel::SMALL_PIECE, &|start, part| {
+            for (row, (to, &id)) in (start..).zip(part.iter_mut().zip(&self.ids[start..])) {
+                let (outcome, first) = (of_keys[id as usize], self.of.firsts[id as usize]);
+                let is_later = outcome == Outcome::Inserted && row != first as usize;
+                to.write(if is_later { Outcome::Added } else { outcome });
+            }
+            Ok(())
         })
     }
 }
