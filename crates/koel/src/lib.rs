@@ -44,6 +44,7 @@ pub mod file;
 pub mod groups;
 #[cfg(any(doc, doctest))]
 pub mod guide;
+mod hash;
 pub mod keys128;
 pub mod limits;
 pub mod map;

@@ -146,16 +146,15 @@ impl<K: koel::Key + Eq + Hash> Maps<'_, K> {
     fn changes(&self) -> Result<()> {
         let (n, asked, queries) = (self.present.len(), self.asked, self.queries(&self.present));
         let (mut other, mut owned) = (self.other(), self.owned()?);
-        let maps = &mut (&mut other, &mut owned);
         self.change(
-            (&mut *maps.0, &mut *maps.1),
+            (&mut other, &mut owned),
             ("assign", asked),
             |map| (0..).zip(&queries).for_each(|(i, &key)| _ = map.insert(key, i)),
             |map| (0..).zip(&queries).try_for_each(|(i, &key)| map.insert(key, i).map(drop)),
         )?;
         let add = |count: &mut u32| *count = count.wrapping_add(1);
         self.change(
-            (&mut *maps.0, &mut *maps.1),
+            (&mut other, &mut owned),
             ("count", asked),
             |map| {
                 queries.iter().for_each(|&key| _ = map.entry(key).and_modify(add).or_insert(1));
@@ -169,7 +168,7 @@ impl<K: koel::Key + Eq + Hash> Maps<'_, K> {
         let ways = [(&self.present, &self.absent), (&self.absent, &self.present)];
         let pairs = || ways.iter().flat_map(|(from, to)| from.iter().zip(*to));
         self.change(
-            (&mut *maps.0, &mut *maps.1),
+            (&mut other, &mut owned),
             ("replace", 4 * n),
             |map| {
                 for (&from, &to) in pairs() {
@@ -190,7 +189,7 @@ impl<K: koel::Key + Eq + Hash> Maps<'_, K> {
             parts.flat_map(|(present, absent)| [(present, absent), (absent, present)])
         };
         self.change(
-            (&mut *maps.0, &mut *maps.1),
+            (&mut other, &mut owned),
             ("churn", 4 * n),
             |map| {
                 for (from, to) in parts() {
@@ -211,9 +210,8 @@ impl<K: koel::Key + Eq + Hash> Maps<'_, K> {
     fn growth(&self) -> Result<()> {
         let n = self.present.len();
         let (mut other, mut owned) = (self.other(), self.owned()?);
-        let maps = &mut (&mut other, &mut owned);
         self.change(
-            (&mut *maps.0, &mut *maps.1),
+            (&mut other, &mut owned),
             ("grow", n),
             |map| {
                 *map = HashMap::default();
@@ -225,7 +223,7 @@ impl<K: koel::Key + Eq + Hash> Maps<'_, K> {
             },
         )?;
         self.change(
-            (&mut *maps.0, &mut *maps.1),
+            (&mut other, &mut owned),
             ("stream", n),
             |map| {
                 *map = HashMap::default();
@@ -239,7 +237,7 @@ impl<K: koel::Key + Eq + Hash> Maps<'_, K> {
             },
         )?;
         self.change(
-            (&mut *maps.0, &mut *maps.1),
+            (&mut other, &mut owned),
             ("extend", n),
             |map| {
                 *map = HashMap::default();
@@ -251,7 +249,7 @@ impl<K: koel::Key + Eq + Hash> Maps<'_, K> {
             },
         )?;
         self.change(
-            (&mut *maps.0, &mut *maps.1),
+            (&mut other, &mut owned),
             ("iterate", n),
             |map| _ = black_box(total(&mut map.values().copied())),
             |map| Ok(_ = black_box(total(&mut map.values()))),

@@ -17,7 +17,7 @@
 //!
 //! `us`: the median of 7 rounds of 100 batches. Answers and the map in the end are compared.
 use koel::map::{Operations, Outcome};
-use koel::{Device, HostMap, Map, MapOptions, MapUpdater, Operation, Result, Stream};
+use koel::{Device, Graph, HostMap, Map, MapOptions, MapUpdater, Operation, Result, Stream};
 use koel_kernels::hash::mix::splitmix_at;
 use koel_rates::{Arguments, RUNS, decimals, print_provenance, repeat, row, seconds_of};
 use std::mem::take;
@@ -110,11 +110,7 @@ impl Maps {
         let mut graph = stream.capture((map, keys, values), |stream, (map, keys, values)| {
             map.get_or_into(stream, keys.view(), values.view_mut(), 0)
         })?;
-        self.measure(name("graph"), verified, |_| {
-            graph.launch(stream)?;
-            stream.synchronize()?;
-            Ok(true)
-        })?;
+        self.measure(name("graph"), verified, |_| launched(&mut graph, stream))?;
         self.measure(name("host_graph"), verified, |keys| {
             graph.state_mut().1.view_mut().copy_from_host(keys)?;
             graph.launch(stream)?;
@@ -155,11 +151,7 @@ impl Maps {
                 let outcomes = outcomes.view_mut();
                 updater.enqueue(map, stream, operations, keys.view(), values.view(), outcomes)
             })?;
-        self.measure(name("graph"), true, |_| {
-            graph.launch(stream)?;
-            stream.synchronize()?;
-            Ok(true)
-        })?;
+        self.measure(name("graph"), true, |_| launched(&mut graph, stream))?;
         self.measure(name("host_graph"), true, |keys| {
             let (_, _, to, to_values, _) = graph.state_mut();
             to.view_mut().copy_from_host(keys)?;
@@ -181,4 +173,10 @@ impl Maps {
         self.host = host;
         Ok(map)
     }
+}
+/// Launches a graph, and waits for it.
+fn launched<S>(graph: &mut Graph<S>, stream: &Stream) -> Result<bool> {
+    graph.launch(stream)?;
+    stream.synchronize()?;
+    Ok(true)
 }

@@ -205,7 +205,7 @@ pub(super) struct Part<'a, B: Buckets> {
     table: In<'a, B>,
     /// Number of the first bucket in the table.
     first: u32,
-    pub words: &'a mut [B::Word],
+    words: &'a mut [B::Word],
     stuck: Stuck,
     done: InPlace,
 }
@@ -279,7 +279,7 @@ impl<'a, L: Layout, B: Buckets<Pairs = L>> Part<'a, B> {
     }
     /// Returns where a key lies that is not the ambiguous one, and has the hash `h`.
     #[inline(always)]
-    pub(super) fn place(&self, mixed: L::Mixed, h: u32) -> Place {
+    fn place(&self, mixed: L::Mixed, h: u32) -> Place {
         let In { shape, stash, .. } = self.table;
         place::<B>(shape, (self.words, self.first), stash, mixed, h)
     }
@@ -326,7 +326,7 @@ impl<'a, L: Layout, B: Buckets<Pairs = L>> Part<'a, B> {
         status_of(operation, true)
     }
     #[inline(always)]
-    pub(super) fn remove(&mut self, bucket: usize, slot: usize) {
+    fn remove(&mut self, bucket: usize, slot: usize) {
         if !B::is_full(self.words, bucket) {
             return B::vacate(self.words, bucket, slot);
         }
@@ -335,18 +335,13 @@ impl<'a, L: Layout, B: Buckets<Pairs = L>> Part<'a, B> {
     fn remove_from_full(&mut self, bucket: usize, slot: usize) {
         let mut pairs = self.pairs(bucket, true);
         pairs[slot] = L::EMPTY_PAIR;
-        self.keep(bucket, &pairs, true);
-    }
-    /// Writes the pairs that stay in a bucket of which some were removed.
-    #[inline(always)]
-    pub(super) fn keep(&mut self, bucket: usize, pairs: &[L::Pair; MAX_SLOTS], is_full: bool) {
-        let bits = if is_full { B::class_bits(self.words, bucket) } else { 0 };
-        self.write(bucket, pairs, bits, is_full && !self.table.stash.is_empty());
+        let bits = B::class_bits(self.words, bucket);
+        self.write(bucket, &pairs, bits, !self.table.stash.is_empty());
     }
     /// Inserts a pair whose key is absent and has the hash `h`. Returns false if there is no room;
     /// no key is lost or moved then.
     #[inline(always)]
-    pub(super) fn insert(&mut self, h: u32, pair: L::Pair) -> bool {
+    fn insert(&mut self, h: u32, pair: L::Pair) -> bool {
         let first = self.at(self.table.shape.first_place(h));
         self.put(first, pair) || self.insert_elsewhere(first, h, pair)
     }
@@ -450,7 +445,7 @@ impl<'a, L: Layout, B: Buckets<Pairs = L>> Part<'a, B> {
     }
     /// Returns the pairs of a bucket, each in its slot; without fillers if it `may_have_fillers`.
     #[inline(always)]
-    pub(super) fn pairs(&self, bucket: usize, may_have_fillers: bool) -> [PairOf<B>; MAX_SLOTS] {
+    fn pairs(&self, bucket: usize, may_have_fillers: bool) -> [PairOf<B>; MAX_SLOTS] {
         let (shape, place) = (self.table.shape, self.first + bucket as u32);
         let mut pairs = [L::EMPTY_PAIR; MAX_SLOTS];
         unroll::<MAX_SLOTS>(|slot| {
@@ -463,13 +458,7 @@ impl<'a, L: Layout, B: Buckets<Pairs = L>> Part<'a, B> {
         pairs
     }
     /// Writes a bucket.
-    pub(super) fn write(
-        &mut self,
-        bucket: usize,
-        pairs: &[L::Pair; MAX_SLOTS],
-        bits: u32,
-        needed: bool,
-    ) {
+    fn write(&mut self, bucket: usize, pairs: &[L::Pair; MAX_SLOTS], bits: u32, needed: bool) {
         let words = &mut self.words[bucket * B::WORDS..][..B::WORDS];
         let place = self.first + bucket as u32;
         B::write(self.table.shape, place, &pairs[..B::SLOTS], bits, needed, words);

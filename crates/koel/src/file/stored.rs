@@ -66,14 +66,14 @@ impl<T: Element> Stored<T> {
             Stored::Mapped(_) => None,
         }
     }
-    /// Copies the first `len` elements of a file to own memory. Returns whether they can be
-    /// [changed](Self::own_mut) now. Errors: out of memory; faults of the file.
-    pub(crate) fn make_own(&mut self, len: usize) -> Result<bool> {
+    /// Copies the first `len` elements of a file to own memory. Errors: out of memory; faults of
+    /// the file.
+    pub(crate) fn make_own(&mut self, len: usize) -> Result<()> {
         if let Stored::Mapped(of) = self {
             let device = of.device.clone();
             *self = Stored::Own(self.upload(len, &device)?);
         }
-        Ok(self.own_mut().is_some())
+        Ok(())
     }
     /// Returns own memory for `len` elements with arbitrary contents, reusing memory that is large
     /// enough.

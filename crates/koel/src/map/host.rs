@@ -1,17 +1,13 @@
 //! Maps that change one key after the other: see [`HostMap`].
 use super::Map;
 use crate::device::Device;
-use crate::device::memory::collect;
 use crate::error::{Result, or_panic};
 use crate::fallible::{push, with_room};
 use crate::tagged::{self, Tagged};
 use crate::types::{BitsOf, Key, Value, bits_of_key, bits_of_value};
-use rayon::iter::{IntoParallelIterator, ParallelIterator};
+use rayon::iter::ParallelIterator;
 use std::fmt;
 use std::iter::FusedIterator;
-
-/// Groups of slots that a parallel iterator reads at a time.
-const PIECE: usize = 1 << 9;
 
 /// A map in host memory that is asked and changed one key after the other, as a hash map of the
 /// standard library is.
@@ -105,14 +101,7 @@ impl<K: Key, V: Value> HostMap<K, V> {
     /// Looks up many keys: waits for the memory of several at a time. On the calling thread.
     /// Errors: out of memory.
     pub fn get_many(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
-        collect(keys.len(), |to| {
-            let keys = keys.iter().map(|&key| bits_of_key(key));
-            let mut to = to.iter_mut();
-            self.table.get_each(keys, |bits| {
-                to.next().map(|to| to.write(bits.map(of_bits)));
-            });
-            Ok(())
-        })
+        self.table.get_each(keys, bits_of_key, |bits| bits.map(of_bits))
     }
     /// Returns the number of pairs.
     #[inline]
@@ -148,15 +137,13 @@ impl<K: Key, V: Value> HostMap<K, V> {
     /// assert_eq!(map.par_iter().filter(|&(_, value)| value == 6).count(), 142);
     /// ```
     pub fn par_iter(&self) -> impl ParallelIterator<Item = (K, V)> + use<'_, K, V> {
-        let pieces = 0..self.table.groups().div_ceil(PIECE);
-        let of_piece = |piece| self.table.in_groups(piece * PIECE..(piece + 1) * PIECE);
-        pieces.into_par_iter().flat_map_iter(of_piece).map(pair_of_bits)
+        self.table.par_iter().map(pair_of_bits)
     }
 
     /// Sets the value of a key. Returns the value that it had. Errors: out of memory.
     #[inline]
     pub fn insert(&mut self, key: K, value: V) -> Result<Option<V>> {
-        let [before, _] = self.table.alter(bits_of_key(key), |_| Some(bits_of_value(value)))?;
+        let before = self.table.alter(bits_of_key(key), |_| Some(bits_of_value(value)))?;
         Ok(before.map(of_bits))
     }
     /// Removes a key. Returns the value that it had. The map keeps its memory.
@@ -182,7 +169,7 @@ impl<K: Key, V: Value> HostMap<K, V> {
         change: impl FnOnce(Option<V>) -> Option<V>,
     ) -> Result<Option<V>> {
         let change = |before: Option<BitsOf<V>>| change(before.map(of_bits)).map(bits_of_value);
-        let [before, _] = self.table.alter(bits_of_key(key), change)?;
+        let before = self.table.alter(bits_of_key(key), change)?;
         Ok(before.map(of_bits))
     }
     /// Returns the key's place, for changes that depend on whether the map holds it.

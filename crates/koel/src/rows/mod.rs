@@ -29,7 +29,7 @@ use koel_kernels::keys128::find::keys128_rows;
 use koel_kernels::map::find::MapRef;
 use koel_kernels::table::layout::Wide;
 use koel_simt::Buf;
-pub(crate) use numbering::{Hashed, Numbered, Other, Own, Way, folded, number};
+pub(crate) use numbering::{Hashed, Numbered, Other, Own, Way, number};
 
 /// Threads per block of all kernels of rows.
 pub(crate) const THREADS: u32 = keys128_rows::SPEC.threads;

@@ -1,17 +1,13 @@
 //! Sets that change one key after the other: see [`HostSet`].
 use super::Set;
 use crate::device::Device;
-use crate::device::memory::collect;
 use crate::error::{Result, or_panic};
 use crate::fallible;
 use crate::tagged::{self, Tagged};
 use crate::types::{BitsOf, Key, bits_of_key};
-use rayon::iter::{IntoParallelIterator, ParallelIterator};
+use rayon::iter::ParallelIterator;
 use std::fmt;
 use std::iter::FusedIterator;
-
-/// Groups of slots that a parallel iterator reads at a time.
-const PIECE: usize = 1 << 9;
 
 /// A set in host memory that is asked and changed one key after the other, as a hash set of the
 /// standard library is: to a [`Set`] what a [`HostMap`](crate::HostMap) is to a
@@ -65,14 +61,7 @@ impl<K: Key> HostSet<K> {
     /// Returns whether the set holds each of many keys: waits for the memory of several at a time.
     /// On the calling thread. Errors: out of memory.
     pub fn contains_many(&self, keys: &[K]) -> Result<Vec<bool>> {
-        collect(keys.len(), |to| {
-            let keys = keys.iter().map(|&key| bits_of_key(key));
-            let mut to = to.iter_mut();
-            self.table.get_each(keys, |found| {
-                to.next().map(|to| to.write(found.is_some()));
-            });
-            Ok(())
-        })
+        self.table.get_each(keys, bits_of_key, |found| found.is_some())
     }
     /// Returns the number of keys.
     #[inline]
@@ -93,15 +82,13 @@ impl<K: Key> HostSet<K> {
     }
     /// Returns all keys as a parallel iterator of rayon, in any order.
     pub fn par_iter(&self) -> impl ParallelIterator<Item = K> + use<'_, K> {
-        let pieces = 0..self.table.groups().div_ceil(PIECE);
-        let of_piece = |piece| self.table.in_groups(piece * PIECE..(piece + 1) * PIECE);
-        pieces.into_par_iter().flat_map_iter(of_piece).map(|(key, ())| K::unpack(key.into()))
+        self.table.par_iter().map(|(key, ())| K::unpack(key.into()))
     }
 
     /// Inserts a key. Returns whether it was missing. Errors: out of memory.
     #[inline]
     pub fn insert(&mut self, key: K) -> Result<bool> {
-        let [before, _] = self.table.alter(bits_of_key(key), |_| Some(()))?;
+        let before = self.table.alter(bits_of_key(key), |_| Some(()))?;
         Ok(before.is_none())
     }
     /// Removes a key. Returns whether the set held it. The set keeps its memory.

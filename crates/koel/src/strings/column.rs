@@ -7,11 +7,10 @@ use crate::fallible::{collect, repeat};
 use crate::file::reader::Mapping;
 use crate::file::stored::Stored;
 use crate::groups::numbers;
+use crate::hash::folded;
 use crate::parallel;
 use crate::primitives::Scan;
-use crate::rows::{
-    Column, Gaps, Hashed, InRows, Kept, Keys, Own, Queries, RowTable, THREADS, folded,
-};
+use crate::rows::{Column, Gaps, Hashed, InRows, Kept, Keys, Own, Queries, RowTable, THREADS};
 use koel_kernels::strings::build::{
     strings_check, strings_copy, strings_fingerprints, strings_lengths, strings_verify,
 };

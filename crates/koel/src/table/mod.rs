@@ -354,14 +354,6 @@ impl<F: Family> OnCpu<F> {
     pub(crate) fn words(&self, shape: Shape) -> &[WordOf<F>] {
         self.table.host().get(..words_of::<F>(shape)).unwrap_or(&[])
     }
-    /// Returns the words of the buckets and the stash, to be changed, if they are in their own
-    /// memory and no graph may write it.
-    #[inline]
-    fn own_parts(&mut self, shape: Shape) -> Option<PartsMut<'_, F>> {
-        // The memory may have room for more words.
-        let words = self.table.own_mut()?.get_mut(..words_of::<F>(shape))?;
-        Some((words, &mut self.stash))
-    }
     /// Returns the entries, in slot order.
     #[inline]
     pub(crate) fn entries(&self, shape: Shape) -> cpu::Iter<'_, F::Buckets> {

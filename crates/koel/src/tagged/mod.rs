@@ -11,7 +11,7 @@
 //! of that class *overflowed*: it found the group full, and is in one of those that follow. A
 //! lookup goes on only if the bit of its class is set. So a removal frees a slot and does nothing
 //! else, and no slot is marked as removed; bits that became stale are cleared when the table is
-//! written anew, which happens after as many removals as there are groups.
+//! written anew, which happens after as many removals from such groups as there are groups.
 //!
 //! The group of a key is given by some bits of its hash: a table that grows to twice its groups
 //! reads them in order, and writes two of them at a time. The hash is a product of 128 bits,
@@ -21,16 +21,20 @@ mod slots;
 #[cfg(test)]
 mod tests;
 
-use crate::device::memory::prefetch;
+use crate::device::memory::{collect, prefetch};
 use crate::device::words::{HostWords, NONE};
 use crate::error::Result;
 use crate::fallible::out_of_memory;
+use crate::hash::folded;
 use crate::seed::unforeseeable;
 use equal::{equal_tags, first_equal};
 pub(crate) use iter::Iter;
+use rayon::iter::ParallelIterator;
+use rayon::slice::ParallelSlice;
 pub(crate) use slots::Field;
 use slots::{SLOTS, Slots};
 use std::hint::assert_unchecked;
+use std::iter::from_fn;
 use std::marker::PhantomData;
 use std::mem::replace;
 
@@ -51,6 +55,8 @@ const CLASS_SHIFT: u32 = GROUP_SHIFT - 3;
 const FEWEST_GROUPS: usize = 2;
 /// Words of the largest table that a core's own cache holds.
 const CACHED: usize = 1 << 17;
+/// Groups that a parallel iterator reads at a time.
+const PIECE: usize = if cfg!(test) { 1 } else { 1 << 9 };
 /// Keys between asking for a group and reading it.
 const AHEAD: usize = 32;
 
@@ -76,11 +82,11 @@ pub(crate) struct Tagged<K, V> {
 impl<K: Field, V: Field> Tagged<K, V> {
     /// Returns an empty table, without memory.
     pub(crate) fn new() -> Tagged<K, V> {
-        const { assert!(FEWEST_GROUPS * Slots::<K, V>::WORDS <= NONE) };
         let factors = [unforeseeable(), unforeseeable() | 1];
         Tagged::with_factors(factors)
     }
     fn with_factors(factors: [u64; 2]) -> Tagged<K, V> {
+        const { assert!(FEWEST_GROUPS * Slots::<K, V>::WORDS <= NONE) };
         let (words, of) = (HostWords::none(), PhantomData);
         Tagged { words, mask: FEWEST_GROUPS - 1, factors, len: 0, most: 0, stale: 0, of }
     }
@@ -197,19 +203,28 @@ impl<K: Field, V: Field> Tagged<K, V> {
         // SAFETY: it was just found.
         Some(Slots::<K, V>::value(unsafe { self.found(at) }, at.slot))
     }
-    /// Calls `answer` with the value of each key, in order. Waits for the memory of many keys at a
-    /// time.
-    pub(crate) fn get_each(
+    /// Returns the `answer` of the value of each key, in order. Waits for the memory of many keys at
+    /// a time. Errors: out of memory.
+    pub(crate) fn get_each<Q: Copy, T>(
         &self,
-        keys: impl Iterator<Item = K> + Clone,
-        mut answer: impl FnMut(Option<V>),
-    ) {
-        let mut ahead = keys.clone();
-        ahead.by_ref().take(AHEAD).for_each(|key| self.ask(key));
-        for key in keys {
-            ahead.next().inspect(|&key| self.ask(key));
-            answer(self.get(key));
-        }
+        keys: &[Q],
+        bits: impl Fn(Q) -> K,
+        answer: impl Fn(Option<V>) -> T,
+    ) -> Result<Vec<T>> {
+        let mut ahead = keys.iter();
+        let mut ask = || {
+            if let Some(&key) = ahead.next() {
+                self.ask(bits(key));
+            }
+        };
+        collect(keys.len(), |to| {
+            (0..AHEAD).for_each(|_| ask());
+            for (&key, to) in keys.iter().zip(to) {
+                ask();
+                to.write(answer(self.get(bits(key))));
+            }
+            Ok(())
+        })
     }
     /// Prefetches the first group of a key, unless the table is in a cache.
     #[inline(always)]
@@ -225,7 +240,7 @@ impl<K: Field, V: Field> Tagged<K, V> {
         }
     }
     /// Sets the value of a key to what `change` makes of it; `None` is that of a missing key.
-    /// Returns the values before and after.
+    /// Returns the value before.
     ///
     /// Errors: out of memory, if the key was missing and is to be inserted.
     #[inline]
@@ -233,26 +248,24 @@ impl<K: Field, V: Field> Tagged<K, V> {
         &mut self,
         key: K,
         change: impl FnOnce(Option<V>) -> Option<V>,
-    ) -> Result<[Option<V>; 2]> {
+    ) -> Result<Option<V>> {
         let h = self.hash(key);
         let Some(at) = self.find(key, h) else {
-            let after = change(None);
-            if let Some(value) = after {
+            if let Some(value) = change(None) {
                 self.insert(key, value, h)?;
             }
-            return Ok([None, after]);
+            return Ok(None);
         };
         // SAFETY: it was just found, here and below: `change` cannot reach the table.
         let before = Some(Slots::<K, V>::value(unsafe { self.found(at) }, at.slot));
-        let after = change(before);
-        match after {
+        match change(before) {
             Some(_) if V::BYTES == 0 => {}
             // SAFETY: as above.
             Some(value) => Slots::<K, V>::put(unsafe { self.found_mut(at) }, at.slot, key, value),
             // SAFETY: as above.
             None => unsafe { self.vacate(at) },
         }
-        Ok([before, after])
+        Ok(before)
     }
     /// Removes a key. Returns the value that it had.
     #[inline]
@@ -359,19 +372,15 @@ impl<K: Field, V: Field> Tagged<K, V> {
             let both = [i, i + groups].map(|i| i * Slots::<K, V>::WORDS);
             let mut tags = both.map(|group| to.words[group]);
             let mut counts = tags.map(|tags| (tags & TAKEN).count_ones() as usize);
-            let mut taken = group[0] & TAKEN;
             // Others wait until the tags are written.
             let mut others = 0;
-            while taken != 0 {
-                let bit = taken & taken.wrapping_neg();
-                taken ^= bit;
-                let slot = first_slot(bit);
+            for slot in taken_slots(group[0]) {
                 let key = Slots::<K, V>::key(group, slot);
                 let h = to.hash(key);
                 let which = usize::from(to.group_of(h) != self.group_of(h));
                 let count = counts[which];
                 if self.group_of(h) != i || count == SLOTS {
-                    others |= bit;
+                    others |= 0x80 << (8 * slot);
                     continue;
                 }
                 let value = Slots::<K, V>::value(group, slot);
@@ -381,9 +390,7 @@ impl<K: Field, V: Field> Tagged<K, V> {
                 to.len += 1;
             }
             both.into_iter().zip(tags).for_each(|(group, tags)| to.words[group] = tags);
-            while others != 0 {
-                let slot = first_slot(others);
-                others &= others - 1;
+            for slot in taken_slots(others) {
                 let key = Slots::<K, V>::key(group, slot);
                 to.place(key, Slots::<K, V>::value(group, slot), to.hash(key));
             }
@@ -392,7 +399,7 @@ impl<K: Field, V: Field> Tagged<K, V> {
     /// Sets the values of keys, of equal ones to the last value. Waits for the memory of many keys
     /// at a time. Errors: out of memory; the entries before are in the table.
     pub(crate) fn extend(&mut self, entries: impl Iterator<Item = (K, V)>) -> Result<()> {
-        let mut entries = entries;
+        let mut entries = entries.fuse();
         let hint = entries.size_hint().0;
         // Some may be in the table already.
         self.reserve(if self.len == 0 { hint } else { hint / 2 })?;
@@ -408,7 +415,7 @@ impl<K: Field, V: Field> Tagged<K, V> {
             i += 1;
         }
         for j in i..i + count {
-            let (key, value) = asked[j % count.min(AHEAD)];
+            let (key, value) = asked[j % AHEAD];
             self.alter(key, |_| Some(value))?;
         }
         Ok(())
@@ -418,10 +425,8 @@ impl<K: Field, V: Field> Tagged<K, V> {
         for group in 0..self.groups() {
             let group = group * Slots::<K, V>::WORDS;
             let tags = self.group(group)[0];
-            let (mut taken, overflows) = (tags & TAKEN, tags >> CLASSES != 0);
-            while taken != 0 {
-                let slot = first_slot(taken);
-                taken &= taken - 1;
+            let overflows = tags >> CLASSES != 0;
+            for slot in taken_slots(tags) {
                 let words = self.group(group);
                 if !keep(Slots::<K, V>::key(words, slot), Slots::<K, V>::value(words, slot)) {
                     self.group_mut(group)[0] &= !(0xFF << (8 * slot));
@@ -440,11 +445,11 @@ impl<K: Field, V: Field> Tagged<K, V> {
     pub(crate) fn iter(&self) -> Iter<'_, K, V> {
         Iter::new(&self.words)
     }
-    /// Returns the entries of some of the groups.
-    pub(crate) fn in_groups(&self, groups: std::ops::Range<usize>) -> Iter<'_, K, V> {
-        let [start, end] = [groups.start, groups.end]
-            .map(|group| group.saturating_mul(Slots::<K, V>::WORDS).min(self.words.len()));
-        Iter::new(&self.words[start..end])
+    /// Returns the entries, in any order, as a parallel iterator.
+    pub(crate) fn par_iter(&self) -> impl ParallelIterator<Item = (K, V)> + use<'_, K, V> {
+        // The words of a table without memory may end within a group.
+        let groups = &self.words[..self.groups() * Slots::<K, V>::WORDS];
+        groups.par_chunks(PIECE * Slots::<K, V>::WORDS).flat_map_iter(Iter::new)
     }
     /// Returns a copy. Errors: out of memory.
     pub(crate) fn try_clone(&self) -> Result<Tagged<K, V>> {
@@ -455,12 +460,6 @@ impl<K: Field, V: Field> Tagged<K, V> {
 fn groups_for(entries: usize) -> Result<usize> {
     let groups = entries.div_ceil(MOST_PER_GROUP).checked_next_power_of_two();
     Ok(groups.ok_or_else(|| out_of_memory(usize::MAX))?.max(FEWEST_GROUPS))
-}
-/// Returns the halves of a product, one added to the other without carries.
-#[inline(always)]
-fn folded(a: u64, b: u64) -> u64 {
-    let product = u128::from(a) * u128::from(b);
-    product as u64 ^ (product >> 64) as u64
 }
 #[inline(always)]
 fn tag(h: u64) -> u64 {
@@ -474,6 +473,16 @@ fn class_bit(h: u64) -> u64 {
 #[inline(always)]
 fn has_overflowed(tags: u64, h: u64) -> bool {
     tags & class_bit(h) != 0
+}
+/// Returns the slots that are taken, in order.
+#[inline(always)]
+fn taken_slots(tags: u64) -> impl Iterator<Item = usize> {
+    let mut taken = tags & TAKEN;
+    from_fn(move || {
+        let slot = (taken != 0).then(|| first_slot(taken))?;
+        taken &= taken - 1;
+        Some(slot)
+    })
 }
 /// Returns the slot of the lowest bit of [`TAKEN`] that is set.
 #[inline(always)]

@@ -1,5 +1,6 @@
 use super::*;
 use koel_kernels::hash::mix::splitmix_at;
+use rayon::iter::ParallelIterator;
 use std::collections::HashMap;
 use std::fmt::Debug;
 
@@ -31,8 +32,9 @@ fn check<K: Field + Eq + std::hash::Hash + Debug, V: Field + Debug>(
             // It grows, then shrinks, and again.
             let inserts = random % 8 < if step / (3 * keys) % 2 == 0 { 6 } else { 2 };
             let change = |_| inserts.then_some(value);
-            let [before, after] = table.alter(key, change).unwrap();
+            let before = table.alter(key, change).unwrap();
             let expected = if inserts { oracle.insert(key, value) } else { oracle.remove(&key) };
+            let after = table.get(key);
             assert_eq!((before, after), (expected, inserts.then_some(value)), "{key:?}");
             if random >> 8 & 15 == 0 {
                 assert_eq!(table.remove(key), oracle.remove(&key));
@@ -41,16 +43,17 @@ fn check<K: Field + Eq + std::hash::Hash + Debug, V: Field + Debug>(
         }
         let asked = (0..keys + 3).map(&key).collect::<Vec<_>>();
         let holds = |table: &Tagged<K, V>, oracle: &HashMap<K, V>| {
-            let mut found = vec![];
-            table.get_each(asked.iter().copied(), |value| found.push(value));
+            let found = table.get_each(&asked, |key| key, |value| value).unwrap();
             for (key, found) in asked.iter().zip(found) {
                 assert_eq!(found, oracle.get(key).copied(), "{key:?} of {keys}");
                 assert_eq!(table.get(*key), found);
             }
             assert_eq!(&table.iter().collect::<HashMap<_, _>>(), oracle);
             assert_eq!((table.iter().count(), table.len()), (oracle.len(), oracle.len()));
-            let parts = (0..table.groups()).flat_map(|i| table.in_groups(i..i + 1));
-            assert!(parts.eq(table.iter()));
+            // Rayon's queues need another model of borrows.
+            if !cfg!(miri) {
+                assert!(table.par_iter().collect::<Vec<_>>().into_iter().eq(table.iter()));
+            }
         };
         holds(&table, &oracle);
         holds(&table.try_clone().unwrap(), &oracle);
@@ -158,6 +161,14 @@ fn hashes_spread_keys_of_all_patterns() {
     let (mean, most) = (counts.iter().sum::<usize>() / counts.len(), counts.iter().max().unwrap());
     // Random keys, 4.5 per group: 27 of 256 groups overflow.
     assert!(mean < 30 && *most < 100, "{mean} of 256 in the mean, {most} at most");
+}
+/// An iterator may go on after it has ended for the first time.
+#[test]
+fn an_iterator_that_goes_on_ends_once() {
+    let mut left = [Some((3, 4)), None, Some((5, 6))].into_iter();
+    let mut table = Tagged::<u32, u32>::new();
+    table.extend(std::iter::from_fn(|| left.next().flatten())).unwrap();
+    assert!(table.iter().eq([(3, 4)]));
 }
 #[test]
 fn lack_of_memory_leaves_the_table_as_before() {

@@ -18,6 +18,7 @@ use crate::cpu::Level;
 use crate::device::Device;
 use crate::error::Result;
 use crate::fallible::{collect, push, with_room};
+use crate::hash::folded;
 use crate::parallel;
 use crate::seed::unforeseeable;
 use crate::types::Bits;
@@ -101,12 +102,6 @@ impl<B: Bits> Own for B {
 fn folded_low(bits: u64, seed: u64) -> u32 {
     let mixed = (bits ^ seed).wrapping_mul(seed.rotate_left(32) | 1);
     ((mixed ^ mixed >> 32).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as u32
-}
-/// Returns both halves of a product, one over the other: a fast hash of `a` for a random odd `b`.
-#[inline(always)]
-pub(crate) fn folded(a: u64, b: u64) -> u64 {
-    let product = u128::from(a) * u128::from(b);
-    product as u64 ^ (product >> 64) as u64
 }
 
 /// Keys that are looked up together.

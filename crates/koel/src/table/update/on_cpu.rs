@@ -47,8 +47,11 @@ impl<F: Updatable> OnCpu<F> {
     /// to its own memory first. Errors: out of memory, faults of the file, memory that a graph may
     /// write.
     fn parts_mut(&mut self, shape: Shape, device: &Device) -> Result<PartsMut<'_, F>> {
-        self.table.make_own(words_of::<F>(shape))?;
-        self.own_parts(shape).ok_or_else(|| not_on_host("slots", device))
+        let len = words_of::<F>(shape);
+        self.table.make_own(len)?;
+        // The memory may have room for more words.
+        let words = self.table.own_mut().and_then(|words| words.get_mut(..len));
+        Ok((words.ok_or_else(|| not_on_host("slots", device))?, &mut self.stash))
     }
 }
 
