@@ -203,8 +203,8 @@ impl<K: Field, V: Field> Tagged<K, V> {
         // SAFETY: it was just found.
         Some(Slots::<K, V>::value(unsafe { self.found(at) }, at.slot))
     }
-    /// Returns the `answer` of the value of each key, in order. Waits for the memory of many keys at
-    /// a time. Errors: out of memory.
+    /// Returns the `answer` of the value of each key, in order. Waits for the memory of many keys
+    /// at a time. Errors: out of memory.
     pub(crate) fn get_each<Q: Copy, T>(
         &self,
         keys: &[Q],
